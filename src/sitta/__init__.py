@@ -1,0 +1,72 @@
+"""Sitta adapts a trained medical segmentation model to the one image in front of it.
+
+>>> import sitta, torch
+>>> model = sitta.load("phantom-alder")
+>>> p = sitta.InTEnt(model)(torch.rand(1, 64, 64))
+>>> p.mask.shape
+torch.Size([64, 64])
+
+For research. Sitta is not a medical device.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from sitta._version import __version__
+
+if TYPE_CHECKING:
+    from sitta import data, models
+    from sitta.errors import InvalidImage, InvalidSetting, SittaError, UnsupportedModel
+    from sitta.inspection import inspect
+    from sitta.adaptation import InTEnt, Source, method, methods
+    from sitta.models import load
+    from sitta.prediction import Prediction
+
+# Names are loaded when first used (PEP 562), so that `sitta --help` never waits for torch.
+_HOMES = {
+    "InTEnt": "sitta.adaptation",
+    "InvalidImage": "sitta.errors",
+    "InvalidSetting": "sitta.errors",
+    "Prediction": "sitta.prediction",
+    "SittaError": "sitta.errors",
+    "Source": "sitta.adaptation",
+    "UnsupportedModel": "sitta.errors",
+    "data": "sitta.data",
+    "inspect": "sitta.inspection",
+    "load": "sitta.models",
+    "method": "sitta.adaptation",
+    "methods": "sitta.adaptation",
+    "models": "sitta.models",
+}
+
+__all__ = [
+    "InTEnt",
+    "InvalidImage",
+    "InvalidSetting",
+    "Prediction",
+    "SittaError",
+    "Source",
+    "UnsupportedModel",
+    "__version__",
+    "data",
+    "inspect",
+    "load",
+    "method",
+    "methods",
+    "models",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sitta' has no attribute {name!r}")
+    home = importlib.import_module(_HOMES[name])
+    value = home if home.__name__ == f"sitta.{name}" else getattr(home, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

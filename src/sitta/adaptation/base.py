@@ -1,0 +1,152 @@
+"""What all methods have in common, and the registry that lists them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from sitta.census import Census, census
+from sitta.entropy import Activation, probabilities
+from sitta.errors import InvalidImage, SittaError, UnsupportedModel
+from sitta.integration import integrate, weigh
+from sitta.intake import as_batch, explain
+from sitta.prediction import Outcome, Prediction
+from sitta.settings import Rule, check, setting
+from sitta.twin import Output, Twin, Twins
+
+Needs = Literal["nothing", "batch-norm", "any-norm"]
+REGISTRY: dict[str, type[Method]] = {}
+M = TypeVar("M", bound="type[Method]")
+
+
+def register(kind: M) -> M:
+    """Enter a method in the registry, which feeds the API, the command line, docs and tests."""
+    REGISTRY[kind.name] = kind
+    return kind
+
+
+@dataclass(frozen=True, eq=False)
+class Method(ABC):
+    """A trained model that adapts itself to each image it is given.
+
+    The model is only ever read: parameters, buffers, gradients, mode and hooks stay as they are.
+    Several threads may call one method at once. Each of N images in a call is adapted by itself.
+
+    Attributes:
+        model: Any ``torch.nn.Module`` that maps ``(N, C, *S)`` to logits.
+        activation: ``auto`` takes one channel for binary and several for classes; ``sigmoid`` with
+            several channels is multi-label.
+        output: Where the logits are if the model returns a dict, tuple or list: a key, an index,
+            or a function of what it returns.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    citation: ClassVar[str]
+    needs: ClassVar[Needs]
+
+    model: nn.Module = field(repr=False)
+    _: KW_ONLY
+    activation: str = setting(
+        "auto", Rule("how logits become probabilities", choices=("auto", "sigmoid", "softmax"))
+    )
+    output: Output = None
+    census: Census = field(init=False, repr=False)
+    _twins: Twins = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, nn.Module):
+            raise UnsupportedModel(
+                "The model is not a torch.nn.Module.", got=type(self.model).__name__
+            )
+        check(self)
+        object.__setattr__(self, "census", census(self.model))
+        problem = self.problem(self.census, self._needs)
+        if problem:
+            raise UnsupportedModel(
+                f"{type(self).__name__} cannot adapt this model: {problem}.",
+                got=f"{self.census.model} with {self.census}",
+                fix="sitta.inspect(model) lists the methods that apply",
+            )
+        object.__setattr__(self, "_twins", Twins(self.model, self.output))
+
+    @property
+    def _needs(self) -> Needs:
+        """What these settings need of the model."""
+        return self.needs
+
+    @classmethod
+    def problem(cls, found: Census, needs: Needs | None = None) -> str:
+        """Why the method does not apply to a model with this census; empty if it does."""
+        needs = needs or cls.needs
+        if needs == "batch-norm" and not found.mixable:
+            return "it has no BatchNorm layer with running statistics to mix"
+        if needs == "any-norm" and not found.affine:
+            return "it has no normalisation layer with a scale and a shift"
+        return ""
+
+    def __call__(self, image: Any) -> Prediction:
+        """Adapt the model to an image ``(C, *S)``, or to each of ``(N, C, *S)``, and predict."""
+        images, batched = as_batch(image, self.model, self.census)
+        with self._twins.borrow() as twin:
+            try:
+                with torch.no_grad():
+                    outcome = self._adapt(twin, images)
+            except SittaError:
+                raise
+            except Exception as error:
+                explain(error, images, self.census)
+                raise
+        return Prediction(outcome, batched=batched)
+
+    @abstractmethod
+    def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
+        """The outcome for images ``(N, C, *S)``, each adapted by itself."""
+
+    def _outcome(
+        self,
+        twin: Twin,
+        images: Tensor,
+        lambdas: Sequence[float],
+        logits: Tensor,
+        figures: Tensor,
+        activation: Activation,
+        strategy: str = "average",
+        topk: int = 2,
+    ) -> Outcome:
+        """Weigh and integrate members, of which those that overflowed do not count."""
+        usable = logits.flatten(2).isfinite().all(dim=2) & figures.isfinite()  # (K, N)
+        if not usable.all():
+            _require_usable(usable, images)
+            logits = torch.where(usable.view(*usable.shape, *[1] * (logits.dim() - 2)), logits, 0.0)
+            figures = torch.where(usable, figures, 1.0)
+        weights = weigh(strategy, torch.where(usable, figures, torch.inf), topk)
+        members = probabilities(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
+        return Outcome(
+            method=type(self).__name__,
+            images=images,
+            lambdas=torch.tensor(lambdas),
+            members=members,
+            figures=figures,
+            weights=weights,
+            probability=integrate(members, weights, strategy, activation),
+            usable=usable,
+            activation=activation,
+            codes=tuple(sorted(twin.notes)),
+        )
+
+
+def _require_usable(usable: Tensor, images: Tensor) -> None:
+    lost = (~usable.any(dim=0)).nonzero().flatten().tolist()
+    if lost:
+        values = images[lost[0]]
+        raise InvalidImage(
+            "The model's output is not finite under any lambda: the image's values overflow in it.",
+            got=f"image {lost[0]} with values from {values.min():.3g} to {values.max():.3g}",
+            fix="scale the image as in training, most often to [0, 1]",
+        )

@@ -1,0 +1,110 @@
+"""InTEnt: integrate predictions over batch-norm statistics, weighted by balanced entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from sitta.entropy import balanced_entropy, mean_entropy, resolve
+from sitta.integration import STRATEGIES
+from sitta.members import Statistics, grid, member_logits
+from sitta.adaptation.base import Method, Needs, register
+from sitta.adaptation.source import LAMBDA, STATISTICS, VARIANCE
+from sitta.prediction import Outcome
+from sitta.settings import Rule, setting
+from sitta.sharpness import member_sharpness
+from sitta.twin import Twin
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class InTEnt(Method):
+    r"""Integrated entropy weighting (Dong et al., ICML 2024), Algorithm 1.
+
+    .. math:: \hat P = \sum_k w_k P_{\lambda_k},\quad
+        w = \mathrm{softmax}\big(-H / (\max H - \min H)\big)
+
+    over members whose batch-norm statistics are mixed between training and this image. All members
+    and images go through the network in one pass.
+
+    It helps where the image's statistics are off and the best lambda is not known. It can hurt
+    where source statistics were right already, or where the entropy misleads: compare
+    ``Source(model)`` and read the notes.
+
+    Attributes:
+        step: Grid step C; 0.2 gives 6 members.
+        lambdas: The members' lambdas themselves, in place of the grid.
+        strategy: How members are weighted; one of ``sitta.integration.STRATEGIES``.
+        statistics: ``captured`` (the paper's) or ``in-layer``.
+        variance: ``biased``, or ``unbiased`` for the numbers of the published code.
+        members_at_once: Members in one pass; fewer save memory. All if None.
+        topk: How many members ``ent-topk`` keeps.
+        rho: Radius of ``sharpness``.
+
+    Example:
+        >>> import sitta, torch
+        >>> adapt = InTEnt(sitta.models.UNet(channels=4, multipliers=(1, 2)))
+        >>> p = adapt(torch.rand(3, 1, 16, 16))  # three images, three adaptations
+        >>> p.mask.shape, p.lambdas.tolist() == [1.0, 0.8, 0.6, 0.4, 0.2, 0.0]
+        (torch.Size([3, 16, 16]), True)
+    """
+
+    name: ClassVar[str] = "intent"
+    description: ClassVar[str] = "all members between source and image, weighted by entropy"
+    citation: ClassVar[str] = "Dong, Konz, Gu, Mazurowski, ICML 2024"
+    needs: ClassVar[Needs] = "batch-norm"
+
+    step: float = setting(0.2, Rule("grid step C (Eq. 6)", above=0.0, high=1.0))
+    lambdas: Sequence[float] | None = setting(
+        None, Rule(f"instead of the grid: {LAMBDA.help}", low=0, high=1, optional=True, many=True)
+    )
+    strategy: str = setting("ent-baln", Rule("how members weigh", choices=tuple(STRATEGIES)))
+    statistics: Statistics = setting("captured", STATISTICS)
+    variance: str = setting("biased", VARIANCE)
+    members_at_once: int | None = setting(
+        None, Rule("members in one pass, all if not given", low=1, optional=True)
+    )
+    topk: int = setting(2, Rule("members that ent-topk keeps", low=1))
+    rho: float = setting(0.1, Rule("radius of the sharpness (Eq. 10)", above=0.0))
+
+    @property
+    def grid(self) -> tuple[float, ...]:
+        """The lambdas of the members."""
+        return grid(self.step) if self.lambdas is None else tuple(map(float, self.lambdas))
+
+    def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
+        logits, figures = self._members(twin, images)
+        activation = resolve(self.activation, logits.shape[2])
+        if figures is None:
+            balanced = STRATEGIES[self.strategy].figure == "balanced"
+            measure = balanced_entropy if balanced else mean_entropy
+            figures = measure(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
+        return self._outcome(
+            twin, images, self.grid, logits, figures, activation, self.strategy, self.topk
+        )
+
+    def _members(self, twin: Twin, images: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Logits of the members and, if it takes passes of its own, the figure to weigh."""
+        unbiased = self.variance == "unbiased"
+        if STRATEGIES[self.strategy].figure == "sharpness":
+            return member_sharpness(
+                twin,
+                images,
+                self.grid,
+                self.activation,
+                statistics=self.statistics,
+                unbiased=unbiased,
+                rho=self.rho,
+            )
+        logits = member_logits(
+            twin,
+            images,
+            self.grid,
+            statistics=self.statistics,
+            unbiased=unbiased,
+            at_once=self.members_at_once,
+        )
+        return logits, None

@@ -1,0 +1,128 @@
+"""Entropy of a segmentation, from logits: safe where a probability is 0 or 1, also in its gradient.
+
+All entropies are in bits, divided by log2 of the number of classes: 0 is certain, 1 knows nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from sitta.errors import InvalidSetting
+
+Activation = Literal["sigmoid", "softmax"]
+
+
+def resolve(activation: str, channels: int) -> Activation:
+    """The activation that ``auto`` stands for: one channel is binary, more are classes.
+
+    Example:
+        >>> resolve("auto", 1), resolve("auto", 4)
+        ('sigmoid', 'softmax')
+    """
+    if activation == "softmax" and channels == 1:
+        raise InvalidSetting(
+            "A softmax over one channel is always 1.", fix="use activation='sigmoid' or 'auto'"
+        )
+    if activation == "sigmoid" or (activation == "auto" and channels == 1):
+        return "sigmoid"
+    return "softmax"
+
+
+def probabilities(logits: Tensor, activation: Activation) -> Tensor:
+    """Probabilities of the classes, ``(B, C, *S)`` like the logits."""
+    return logits.sigmoid() if activation == "sigmoid" else logits.softmax(dim=1)
+
+
+def labels(probability: Tensor, activation: Activation) -> Tensor:
+    """The mask: ``(B, *S)`` classes, or ``(B, C, *S)`` of 0 and 1 if there are several labels.
+
+    A pixel is foreground above one half; a tie goes to the background, or to the lower class.
+    """
+    if activation == "softmax":
+        return probability.argmax(dim=1)
+    mask = (probability > 0.5).long()
+    return mask.squeeze(1) if mask.shape[1] == 1 else mask
+
+
+def pixel_entropy(logits: Tensor, activation: Activation) -> Tensor:
+    """Entropy of every pixel (Eq. 2), for several labels the mean over them.
+
+    Args:
+        logits: ``(B, C, *S)``.
+        activation: How logits become probabilities.
+
+    Returns:
+        ``(B, *S)``, from 0 to 1.
+
+    Example:
+        >>> pixel_entropy(torch.tensor([[[0.0, 100.0]]]), "sigmoid")
+        tensor([[1., 0.]])
+    """
+    if activation == "sigmoid":
+        return binary_entropy(logits).mean(dim=1)
+    expected = (logits.softmax(dim=1) * logits).sum(dim=1)
+    nats = logits.logsumexp(dim=1) - expected
+    return nats.clamp(min=0.0) / math.log(logits.shape[1])
+
+
+def binary_entropy(logits: Tensor) -> Tensor:
+    """Entropy of a sigmoid in bits: ln(1 + e^-|z|) + |z| sigmoid(-|z|), over ln 2."""
+    size = logits.abs()
+    return (F.softplus(-size) + size * torch.sigmoid(-size)) / math.log(2)
+
+
+def probability_entropy(probability: Tensor, activation: Activation) -> Tensor:
+    """Entropy of every pixel where only probabilities are left, as of an average; ``(B, *S)``."""
+    if activation == "softmax":
+        nats = torch.special.entr(probability).sum(dim=1)
+        return (nats / math.log(probability.shape[1])).clamp(0.0, 1.0)
+    nats = torch.special.entr(probability) + torch.special.entr(1 - probability)
+    return (nats / math.log(2)).clamp(0.0, 1.0).mean(dim=1)
+
+
+def mean_entropy(logits: Tensor, activation: Activation) -> Tensor:
+    """Mean entropy over the pixels of each image, ``(B,)``."""
+    return pixel_entropy(logits, activation).flatten(1).mean(dim=1)
+
+
+def balanced_entropy(logits: Tensor, activation: Activation) -> Tensor:
+    """Foreground/background-balanced entropy (Eq. 3, with means), for any number of classes.
+
+    The mean, over the classes predicted somewhere, of the mean entropy of the pixels predicted as
+    that class. A class that is predicted nowhere does not count, so that an empty or a full mask
+    has the mean entropy of all its pixels.
+
+    Args:
+        logits: ``(B, C, *S)``.
+        activation: How logits become probabilities.
+
+    Returns:
+        ``(B,)``, from 0 to 1.
+
+    Example:
+        >>> z = torch.tensor([[[0.0, 100.0, -100.0, -100.0]]])  # foreground: entropies 1 and 0
+        >>> balanced_entropy(z, "sigmoid")
+        tensor([0.2500])
+    """
+    if activation == "sigmoid":  # each label by itself: p >= 1/2 is its foreground
+        each = _class_mean(binary_entropy(logits).flatten(2), (logits >= 0).long().flatten(2), 2)
+        return each.mean(dim=1)
+    entropy = pixel_entropy(logits, activation).flatten(1)
+    return _class_mean(entropy, logits.argmax(dim=1).flatten(1), logits.shape[1])
+
+
+def _class_mean(entropy: Tensor, classes: Tensor, count: int) -> Tensor:
+    """Mean over the classes present of the mean entropy inside the class; both (..., P)."""
+    total = torch.zeros_like(entropy[..., 0])
+    present = torch.zeros_like(total)
+    for c in range(count):
+        inside = (classes == c).to(entropy.dtype)
+        pixels = inside.sum(dim=-1)
+        total = total + (entropy * inside).sum(dim=-1) / pixels.clamp(min=1)
+        present = present + (pixels > 0).to(entropy.dtype)
+    return total / present

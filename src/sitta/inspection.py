@@ -1,0 +1,55 @@
+"""What Sitta can do with a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from sitta.census import Census, census
+from sitta.adaptation import methods
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The census of a model and which methods apply.
+
+    Attributes:
+        census: Normalisation layers, spatial rank, channels, number of parameters.
+        problems: For each method, why it does not apply; empty if it does.
+    """
+
+    census: Census
+    problems: dict[str, str]
+
+    @property
+    def applies(self) -> tuple[str, ...]:
+        """Names of the methods that apply."""
+        return tuple(name for name, problem in self.problems.items() if not problem)
+
+    def __str__(self) -> str:
+        c = self.census
+        rank = "unknown rank" if c.rank is None else f"{c.rank}D"
+        lines = [
+            f"{c.model}: {rank}, {c.in_channels or 'unknown'} input channels, "
+            f"{c.parameters:,} parameters",
+            f"  {c}",
+        ]
+        for name, problem in self.problems.items():
+            lines.append(f"  {name:<8} {'no: ' + problem if problem else 'applies'}")
+        return "\n".join(lines)
+
+
+def inspect(model: nn.Module) -> Inspection:
+    """Census of a model's normalisation layers, and which methods apply to it.
+
+    Example:
+        >>> net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 1, 1))
+        >>> print(inspect(net))
+        Sequential: 2D, 1 input channels, 105 parameters
+          1 GroupNorm without running statistics
+          source   applies
+          intent   no: it has no BatchNorm layer with running statistics to mix
+    """
+    found = census(model)
+    return Inspection(found, {name: kind.problem(found) for name, kind in methods().items()})

@@ -1,0 +1,121 @@
+"""The parts of the improved U-Net, for images and volumes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+CONV: dict[int, Any] = {2: nn.Conv2d, 3: nn.Conv3d}
+NORM: dict[int, Any] = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+
+
+def zeroed(layer: nn.Module) -> nn.Module:
+    """The layer with all its parameters at zero, so that training starts from an identity."""
+    for p in layer.parameters():
+        nn.init.zeros_(p)
+    return layer
+
+
+def norm_silu_conv(dims: int, inputs: int, outputs: int, *, zero: bool = False) -> nn.Sequential:
+    """BatchNorm, SiLU and a 3x3 convolution."""
+    conv = CONV[dims](inputs, outputs, 3, padding=1)
+    return nn.Sequential(NORM[dims](inputs), nn.SiLU(), zeroed(conv) if zero else conv)
+
+
+class ResBlock(nn.Module):
+    """A residual block of two normalised convolutions, or of the first one alone.
+
+    Args:
+        dims: Spatial dimensions.
+        inputs: Channels in.
+        outputs: Channels out.
+        full: Whether the second half is there (the published network never calls it).
+        dropout: Probability before the last convolution, in training.
+    """
+
+    def __init__(
+        self, dims: int, inputs: int, outputs: int, *, full: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.first = norm_silu_conv(dims, inputs, outputs)
+        self.second = norm_silu_conv(dims, outputs, outputs, zero=True) if full else None
+        if self.second is not None and dropout:
+            self.second.insert(2, nn.Dropout(dropout))
+        same = inputs == outputs
+        self.skip: nn.Module = nn.Identity() if same else CONV[dims](inputs, outputs, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Skip connection plus convolutions."""
+        h = self.first(x)
+        if self.second is not None:
+            h = self.second(h)
+        out: Tensor = self.skip(x) + h
+        return out
+
+
+class Attention(nn.Module):
+    """Self-attention over all positions of a map.
+
+    Args:
+        channels: Channels in and out.
+        heads: Attention heads, which divide the channels.
+    """
+
+    def __init__(self, channels: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.BatchNorm1d(channels)
+        self.qkv = nn.Conv1d(channels, 3 * channels, 1)
+        self.out = zeroed(nn.Conv1d(channels, channels, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Input plus what it attends to."""
+        flat = x.flatten(2)  # (B, C, T)
+        qkv = self.qkv(self.norm(flat)).unflatten(1, (self.heads, 3, -1))  # (B, heads, 3, c, T)
+        q, k, v = (t.transpose(-1, -2) for t in qkv.unbind(2))  # (B, heads, T, c)
+        seen = F.scaled_dot_product_attention(q, k, v)
+        h = self.out(seen.transpose(-1, -2).flatten(1, 2))  # (B, C, T)
+        return (flat + h).view_as(x)
+
+
+class Down(nn.Module):
+    """Half the resolution by a convolution of stride 2."""
+
+    def __init__(self, dims: int, channels: int) -> None:
+        super().__init__()
+        self.conv = CONV[dims](channels, channels, 3, stride=2, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve."""
+        out: Tensor = self.conv(x)
+        return out
+
+
+class Up(nn.Module):
+    """Twice the resolution by the nearest neighbour, then a convolution."""
+
+    def __init__(self, dims: int, channels: int) -> None:
+        super().__init__()
+        self.conv = CONV[dims](channels, channels, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Repeat and convolve."""
+        out: Tensor = self.conv(F.interpolate(x, scale_factor=2.0, mode="nearest"))
+        return out
+
+
+def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:
+    """Grow every spatial side to a multiple, at its end, by repeating the last value.
+
+    Example:
+        >>> pad_to_multiple(torch.ones(1, 1, 5, 8), 4).shape
+        torch.Size([1, 1, 8, 8])
+    """
+    missing = [-n % multiple for n in x.shape[2:]]
+    if not any(missing):
+        return x
+    pads = [p for n in reversed(missing) for p in (0, n)]
+    return F.pad(x, pads, mode="replicate")

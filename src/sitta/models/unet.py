@@ -1,0 +1,157 @@
+"""The improved U-Net of the paper (after Nichol and Dhariwal, 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sitta.errors import InvalidSetting
+from sitta.models.blocks import (
+    CONV,
+    Attention,
+    Down,
+    ResBlock,
+    Up,
+    norm_silu_conv,
+    pad_to_multiple,
+)
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "compact": {"channels": 16, "multipliers": (1, 2, 3, 4)},
+    "paper": {"channels": 64, "multipliers": (1, 2, 4, 8), "dropout": 0.1},
+    "reference": {"channels": 64, "multipliers": (1, 2, 4, 8), "full_blocks": False},
+}
+
+
+class UNet(nn.Module):
+    """A U-Net of residual blocks with attention at the deepest resolution, for logits.
+
+    Takes any image size: pads inside to a multiple of the deepest stride and cuts back.
+
+    Args:
+        in_channels: Channels of the image.
+        out_channels: Channels of the logits: 1 for binary, else classes or labels.
+        channels: Channels at full resolution.
+        multipliers: Channels of each level, in units of ``channels``; a level halves the size.
+        blocks: Residual blocks of each level on the way down; one more on the way up.
+        heads: Attention heads.
+        full_blocks: Both halves of each residual block, or the first one alone.
+        dropout: Dropout in the second half, in training.
+        dims: 2 for images, 3 for volumes.
+
+    Example:
+        >>> net = UNet.preset("compact", in_channels=1, out_channels=1)
+        >>> net(torch.rand(2, 1, 50, 37)).shape
+        torch.Size([2, 1, 50, 37])
+    """
+
+    def __init__(
+        self,
+        in_channels: int = 1,
+        out_channels: int = 1,
+        channels: int = 64,
+        multipliers: Sequence[int] = (1, 2, 4, 8),
+        blocks: int = 2,
+        heads: int = 4,
+        full_blocks: bool = True,
+        dropout: float = 0.0,
+        dims: int = 2,
+    ) -> None:
+        super().__init__()
+        self.config = {k: v for k, v in locals().items() if k not in ("self", "__class__")}
+        self.config["multipliers"] = tuple(multipliers)
+        self._check()
+        self.stride = 2 ** (len(multipliers) - 1)
+        widths = [channels * m for m in multipliers]
+
+        def block(inputs: int, width: int, level: int) -> list[nn.Module]:
+            res = ResBlock(dims, inputs, width, full=full_blocks, dropout=dropout)
+            return [res, Attention(width, heads)] if level == len(widths) - 1 else [res]
+
+        self.down = nn.ModuleList([CONV[dims](in_channels, channels, 3, padding=1)])
+        skips, now = [channels], channels
+        for level, width in enumerate(widths):
+            for _ in range(blocks):
+                self.down.append(nn.Sequential(*block(now, width, level)))
+                skips.append(now := width)
+            if level < len(widths) - 1:
+                self.down.append(Down(dims, now))
+                skips.append(now)
+        deepest = len(widths) - 1
+        self.middle = nn.Sequential(*block(now, now, deepest), *block(now, now, 0)[:1])
+        self.up = nn.ModuleList()
+        for level, width in reversed(list(enumerate(widths))):
+            for i in range(blocks + 1):
+                parts = block(now + skips.pop(), width, level)
+                now = width
+                if level and i == blocks:
+                    parts.append(Up(dims, now))
+                self.up.append(nn.Sequential(*parts))
+        self.head = norm_silu_conv(dims, now, out_channels, zero=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits ``(N, out_channels, *S)`` of images ``(N, in_channels, *S)``."""
+        size = x.shape[2:]
+        x = pad_to_multiple(x, self.stride)
+        skips = []
+        for part in self.down:
+            x = part(x)
+            skips.append(x)
+        x = self.middle(x)
+        for part in self.up:
+            x = part(torch.cat([x, skips.pop()], dim=1))
+        x = self.head(x)
+        for axis, n in enumerate(size, start=2):
+            x = x.narrow(axis, 0, n)
+        return x
+
+    @classmethod
+    def preset(cls, name: str, in_channels: int = 1, out_channels: int = 1, **more: Any) -> UNet:
+        """A network by name.
+
+        Args:
+            name: ``compact`` (16 channels, for CPUs), ``paper`` (64 channels, full residual
+                blocks), or ``reference`` (what the published code runs).
+            in_channels: Channels of the image.
+            out_channels: Channels of the logits.
+            **more: Other arguments of ``UNet``.
+        """
+        if name not in PRESETS:
+            raise InvalidSetting(
+                "There is no such preset.", allowed=", ".join(PRESETS), got=repr(name)
+            )
+        return cls(in_channels, out_channels, **{**PRESETS[name], **more})
+
+    @classmethod
+    def from_reference(cls, state_dict: Mapping[str, Tensor], heads: int = 4) -> UNet:
+        """The network of a checkpoint of the published code, with its weights.
+
+        The configuration is read off the shapes. Only what the published forward pass uses is
+        loaded: it never calls the second half of its residual blocks.
+
+        Args:
+            state_dict: As loaded from the published file, with or without ``module.`` prefixes.
+            heads: Attention heads, which no shape tells.
+        """
+        from sitta.models.reference import read_reference
+
+        config, weights = read_reference(state_dict)
+        net = cls(**config, heads=heads)
+        net.load_state_dict(weights)
+        return net.eval()
+
+    def _check(self) -> None:
+        c = self.config
+        if c["dims"] not in CONV:
+            raise InvalidSetting("dims is out of range.", allowed="2 or 3", got=repr(c["dims"]))
+        if not c["multipliers"] or min(c["multipliers"]) < 1:
+            raise InvalidSetting("multipliers must be whole numbers >= 1.", got=str(c["multipliers"]))
+        deepest = c["channels"] * c["multipliers"][-1]
+        if deepest % c["heads"]:
+            raise InvalidSetting(
+                "heads must divide the channels of the deepest level.",
+                got=f"{c['heads']} heads for {deepest} channels",
+            )

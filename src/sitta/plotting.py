@@ -1,0 +1,91 @@
+"""A prediction as a picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sitta.prediction import Prediction
+
+MOST_MEMBERS = 11  # a longer strip is thinned evenly, ends kept
+
+Array = NDArray[Any]
+
+
+def plot(p: Prediction) -> Figure:
+    """Image, source mask, integrated mask and uncertainty above the strip of members."""
+    cut = _slice(p)
+    picture = _picture(cut(p.image))
+    shown = sorted({round(i) for i in np.linspace(0, len(p.lambdas) - 1, MOST_MEMBERS)})
+    figure = Figure(figsize=(max(9.6, 1.6 * len(shown)), 5.2), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=[1.45, 1])
+    _panels(above, p, picture, cut)
+    for ax, k in zip(np.atleast_1d(below.subplots(1, len(shown))), shown, strict=True):
+        _show(ax, picture, _label_map(cut(p.member_masks[k])))
+        ax.set_title(
+            f"$\\lambda$ = {float(p.lambdas[k]):.2f}\n"
+            f"entropy {float(p.entropies[k]):.3f}\nweight {float(p.weights[k]):.3f}",
+            fontsize=8,
+        )
+    return figure
+
+
+def _panels(above: Any, p: Prediction, picture: Array, cut: Any) -> None:
+    axes = above.subplots(1, 4)
+    _show(axes[0], picture)
+    axes[0].set_title("image")
+    if p.source_mask is None:
+        axes[1].set_axis_off()
+        axes[1].set_title("no source member")
+    else:
+        _show(axes[1], picture, _label_map(cut(p.source_mask)))
+        axes[1].set_title("source")
+    _show(axes[2], picture, _label_map(cut(p.mask)))
+    axes[2].set_title(f"{p.method}, agreement {float(p.agreement):.2f}")
+    heat = axes[3].imshow(cut(p.uncertainty).numpy(), cmap="magma", vmin=0, vmax=1)
+    axes[3].set_title("uncertainty")
+    axes[3].set_axis_off()
+    above.colorbar(heat, ax=axes[3], label="bit", shrink=0.8)
+
+
+def _show(ax: Axes, picture: Array, classes: Array | None = None) -> None:
+    ax.imshow(picture, cmap="gray", vmin=0, vmax=1)
+    if classes is not None:
+        painted = np.ma.masked_equal(classes, 0)
+        ax.imshow(painted, cmap="tab10", vmin=0, vmax=9, alpha=0.45, interpolation="nearest")
+        for c in np.unique(classes[classes > 0]):
+            ax.contour(classes == c, levels=[0.5], colors=[f"C{int(c) % 10}"], linewidths=1.2)
+    ax.set_axis_off()
+
+
+def _slice(p: Prediction) -> Any:
+    """How to cut a picture out of a map (..., *S): a volume at the slice with most foreground."""
+    if p.image.dim() != 4:
+        return lambda t: t.detach().cpu()
+    classes = p.mask if p.mask.dim() == 3 else p.mask.amax(dim=0)
+    at = int((classes > 0).flatten(1).sum(dim=1).argmax())
+    return lambda t: t.detach().cpu()[..., at, :, :]
+
+
+def _picture(image: Tensor) -> Array:
+    """(C, H, W) as grey or RGB in [0, 1]."""
+    values: Array = image.float().numpy()
+    low, high = float(values.min()), float(values.max())
+    values = (values - low) / max(high - low, 1e-12)
+    return np.moveaxis(values, 0, -1) if len(values) == 3 else values[0]
+
+
+def _label_map(mask: Tensor) -> Array:
+    """One class a pixel; of several labels, the highest one that is set."""
+    values: Array = mask.numpy()
+    if values.ndim == 2:
+        return values
+    numbers = np.arange(1, len(values) + 1)[:, None, None]
+    return np.asarray((values * numbers).max(axis=0))

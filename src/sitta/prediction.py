@@ -1,0 +1,173 @@
+"""What every method returns: the integrated map, the members behind it, and how far to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from sitta import trust
+from sitta.entropy import Activation, labels, probability_entropy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The figures of N images that a method computes, all with their N axis."""
+
+    method: str
+    images: Tensor  # (N, C, *S)
+    lambdas: Tensor  # (K,)
+    members: Tensor  # (K, N, C, *S), probabilities
+    figures: Tensor  # (K, N), what was weighed
+    weights: Tensor  # (K, N)
+    probability: Tensor  # (N, C, *S), integrated
+    usable: Tensor  # (K, N), False where a member was not finite
+    activation: Activation
+    codes: tuple[str, ...] = ()  # notes that hold for all images
+
+    def pick(self, n: int) -> Outcome:
+        """The outcome of image n alone."""
+        cut = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name in ("members", "figures", "weights", "usable"):
+            cut[name] = cut[name][:, n : n + 1]
+        for name in ("images", "probability"):
+            cut[name] = cut[name][n : n + 1]
+        return Outcome(**cut)
+
+
+class Prediction:
+    """The result for one image, or for each of N independent images.
+
+    Shapes below are those of N images; for one image ``(C, *S)`` the N axis is not there.
+    K is the number of members. Derived figures are computed when first asked for.
+
+    Attributes:
+        lambdas: ``(K,)`` weight of the source statistics in each member: 1 source, 0 this image.
+        probability: ``(N, C, *S)`` integrated probabilities.
+        members: ``(K, N, C, *S)`` probabilities of the members.
+        entropies: ``(K, N)`` what the strategy weighed, in bits.
+        weights: ``(K, N)``, sum to 1 over K.
+
+    Example:
+        >>> import sitta
+        >>> model = sitta.models.UNet(channels=4, multipliers=(1, 2))
+        >>> p = sitta.InTEnt(model)(torch.rand(1, 16, 16))
+        >>> p.probability.shape, p.mask.shape, p.weights.shape
+        (torch.Size([1, 16, 16]), torch.Size([16, 16]), torch.Size([6]))
+    """
+
+    def __init__(self, outcome: Outcome, *, batched: bool) -> None:
+        self._outcome, self._batched = outcome, batched
+        self.method = outcome.method
+        self.activation = outcome.activation
+        self.lambdas = outcome.lambdas
+        self.image = self._drop(outcome.images)
+        self.probability = self._drop(outcome.probability)
+        self.members = self._drop(outcome.members, 1)
+        self.entropies = self._drop(outcome.figures, 1)
+        self.weights = self._drop(outcome.weights, 1)
+
+    def _drop(self, figures: Tensor, axis: int = 0) -> Tensor:
+        return figures if self._batched else figures.squeeze(axis)
+
+    def __len__(self) -> int:
+        return len(self._outcome.images)
+
+    def __getitem__(self, index: int) -> Prediction:
+        """The prediction of one image, without the N axis."""
+        return Prediction(self._outcome.pick(range(len(self))[index]), batched=False)
+
+    def __iter__(self) -> Iterator[Prediction]:
+        return (self[n] for n in range(len(self)))
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self._outcome.images.shape[2:]))
+        return f"Prediction({self.method}, {len(self)} x {shape}, {len(self.lambdas)} members)"
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """``(N, *S)`` classes; ``(N, C, *S)`` of 0 and 1 if there are several labels."""
+        return self._drop(labels(self._outcome.probability, self.activation))
+
+    @cached_property
+    def member_masks(self) -> Tensor:
+        """``(K, N, *S)`` what each member alone would answer."""
+        members = self._outcome.members
+        flat = labels(members.flatten(0, 1), self.activation)
+        return self._drop(flat.unflatten(0, members.shape[:2]), 1)
+
+    @cached_property
+    def source_mask(self) -> Tensor | None:
+        """``(N, *S)`` the mask of the unadapted model, if lambda 1 is among the members."""
+        at = (self.lambdas == 1).nonzero()
+        return self.member_masks[int(at[0])] if len(at) else None
+
+    @cached_property
+    def uncertainty(self) -> Tensor:
+        """``(N, *S)`` entropy of the integrated map in bits, from 0 to 1."""
+        return self._drop(probability_entropy(self._outcome.probability, self.activation))
+
+    @cached_property
+    def disagreement(self) -> Tensor:
+        """``(N, *S)`` mutual information between the members in bits: 0 where they all agree."""
+        o = self._outcome
+        return self._drop(trust.disagreement(o.members, o.activation, o.usable))
+
+    @cached_property
+    def _foreground(self) -> Tensor:
+        return trust.foreground(self._outcome.members, self.activation)  # (K, N, F, P)
+
+    @cached_property
+    def agreement(self) -> Tensor:
+        """``(N,)`` mean pairwise Dice of the members' masks: 1 = all members agree."""
+        return self._drop(trust.agreement(self._foreground, self._outcome.usable))
+
+    @cached_property
+    def areas(self) -> Tensor:
+        """``(K, N)`` share of the pixels that each member takes for foreground of any class."""
+        return self._drop(self._foreground.amax(dim=2).mean(dim=2), 1)
+
+    @cached_property
+    def area(self) -> Tensor:
+        """``(N,)`` share of foreground pixels of the integrated mask."""
+        maps = trust.foreground(self._outcome.probability[None], self.activation)
+        return self._drop(maps.amax(dim=2).mean(dim=2)[0])
+
+    @cached_property
+    def notes(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
+        """Codes of what a person should know, for each image; ``sitta.trust.NOTES`` explains."""
+        o = self._outcome
+        shapes = (-1, len(self))
+        found = trust.notes(
+            o.images,
+            self.areas.reshape(shapes),
+            self.area.reshape(-1),
+            o.figures,
+            o.usable,
+            self.agreement.reshape(-1),
+        )
+        every = tuple((*codes, *o.codes) for codes in found)
+        return every if self._batched else every[0]
+
+    def summary(self) -> str:
+        """A short text for people: members, areas, trust and notes of each image."""
+        from sitta.summary import summary
+
+        return summary(self)
+
+    def plot(self, index: int = 0) -> Figure:
+        """A matplotlib figure of one image.
+
+        The image, the source mask, the integrated mask and its uncertainty; below, the members
+        with lambda, entropy and weight. Of a volume, the slice with most foreground.
+        """
+        from sitta.plotting import plot
+
+        return plot(self[index])

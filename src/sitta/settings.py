@@ -1,0 +1,96 @@
+"""Settings of methods: declared once, with what they mean and what they may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from sitta.errors import InvalidSetting
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a setting means and which values it takes.
+
+    Attributes:
+        help: One line for people, with the equation or the source of the default.
+        low: Smallest number allowed.
+        high: Largest number allowed.
+        above: Number that must be exceeded.
+        choices: Words allowed.
+        optional: Whether None is allowed, and stands for "as usual".
+        many: Whether it is a list of such values.
+    """
+
+    help: str
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+    many: bool = False
+
+    def allowed(self, whole: bool = False) -> str:
+        """The values allowed, in words."""
+        if self.choices:
+            return ", ".join(self.choices)
+        low = f"> {self.above:g}" if self.above is not None else f">= {self.low:g}"
+        high = "" if self.high is None else f" and <= {self.high:g}"
+        kind = "a whole number" if whole else "a number"
+        return f"{'a list, each ' if self.many else ''}{kind} {low}{high}"
+
+    def accepts(self, value: Any, whole: bool) -> bool:
+        """Whether one value is allowed."""
+        if self.choices:
+            return value in self.choices
+        kinds = (int,) if whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
+            return False
+        above = self.above is None or value > self.above
+        return (
+            above
+            and (self.low is None or value >= self.low)
+            and (self.high is None or value <= self.high)
+        )
+
+
+def setting(default: Any, rule: Rule) -> Any:
+    """A dataclass field with a rule."""
+    return field(default=default, metadata={"rule": rule})
+
+
+def rules(kind: Any) -> Mapping[str, tuple[Any, Rule]]:
+    """Default and rule of every setting of a dataclass."""
+    found = fields(kind)
+    return {f.name: (f.default, f.metadata["rule"]) for f in found if "rule" in f.metadata}
+
+
+def check(settings: Any) -> None:
+    """Check every setting of a dataclass instance against its rule."""
+    for name, (default, rule) in rules(settings).items():
+        value = getattr(settings, name)
+        if value is None and rule.optional:
+            continue
+        whole = isinstance(default, int) or name == "members_at_once"
+        values = _listed(name, value) if rule.many else [value]
+        if not all(rule.accepts(v, whole) for v in values):
+            raise InvalidSetting(f"{name} is out of range.", allowed=rule.allowed(whole), got=repr(value))
+
+
+def _listed(name: str, value: Any) -> Sequence[Any]:
+    values = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else None
+    if not values:
+        raise InvalidSetting(f"{name} holds no value.", allowed="a list of at least one", got=repr(value))
+    return values
+
+
+def require_known(name: str, given: Mapping[str, Any], kind: Any) -> None:
+    """Refuse settings that a method does not have."""
+    known = [f.name for f in fields(kind) if f.init and f.name != "model"]
+    unknown = [k for k in given if k not in known]
+    if unknown:
+        raise InvalidSetting(
+            f"{name} has no setting {', '.join(map(repr, unknown))}.", allowed=", ".join(known)
+        )

@@ -1,0 +1,97 @@
+"""Sharpness of a member's entropy: how far it can rise close by in parameter space (Eq. 10 to 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from sitta.entropy import mean_entropy, resolve
+from sitta.members import Statistics
+from sitta.statistics import Pool, Tape
+from sitta.twin import Twin
+
+Parameters = dict[str, Tensor]
+
+
+def member_sharpness(
+    twin: Twin,
+    images: Tensor,
+    lambdas: Sequence[float],
+    activation: str,
+    *,
+    statistics: Statistics = "captured",
+    unbiased: bool = False,
+    rho: float = 0.1,
+) -> tuple[Tensor, Tensor]:
+    """Logits and sharpness in bits of every member for every image.
+
+    Two forward passes and one backward pass for each member and image, over all parameters, each
+    with gradients of its own. Captured statistics are constants: one more pass for each image.
+
+    Args:
+        twin: A borrowed twin.
+        images: ``(N, C, *S)``.
+        lambdas: One for each member.
+        activation: How logits become probabilities, or ``auto``.
+        statistics: Captured, or mixed in each layer anew.
+        unbiased: Mix with the unbiased variance.
+        rho: Radius of the neighbourhood, in the L2 norm over all parameters.
+
+    Returns:
+        Logits ``(K, N, C, *S)`` and sharpness ``(K, N)``.
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        leaves = free_parameters(twin)
+        pairs = []
+        for image in images.clone().unsqueeze(1):  # (1, C, *S)
+            tape = _capture(twin, image, unbiased) if statistics == "captured" else None
+            forward = partial(_member, twin, image, tape, unbiased)
+            pairs += [_rise(partial(forward, lam), leaves, activation, rho) for lam in lambdas]
+    shape = (len(images), len(lambdas))
+    logits, rises = (torch.stack(t).unflatten(0, shape).transpose(0, 1) for t in zip(*pairs))
+    return logits, rises
+
+
+def _member(
+    twin: Twin, image: Tensor, tape: Tape | None, unbiased: bool, lam: float, at: Parameters
+) -> Tensor:
+    """Logits (1, C, *S) of one member with these parameters."""
+    pool: Pool = "own" if tape is None else "first"
+    lambdas = torch.tensor([lam], dtype=torch.float64)
+    return twin.run(image, lambdas, pool=pool, unbiased=unbiased, tape=tape, parameters=at)[0]
+
+
+def _rise(
+    forward: Callable[[Parameters], Tensor], at: Parameters, activation: str, rho: float
+) -> tuple[Tensor, Tensor]:
+    """Logits here, and the entropy at the worst parameters nearby less that here (Eq. 12)."""
+    logits = forward(at)
+    measure = partial(mean_entropy, activation=resolve(activation, logits.shape[1]))
+    here = measure(logits)
+    gradients = torch.autograd.grad(here.sum(), list(at.values()), allow_unused=True)
+    with torch.no_grad():
+        used = [g.norm() for g in gradients if g is not None]
+        scale = rho / (torch.stack(used).norm() + 1e-12)  # Eq. 11; a zero gradient moves nothing
+        moved = zip(at.items(), gradients, strict=True)
+        worst = {name: p if g is None else p + scale * g for (name, p), g in moved}
+        rise = measure(forward(worst)) - here
+    return logits[0].detach(), rise[0].detach()
+
+
+def free_parameters(twin: Twin) -> Parameters:
+    """The model's parameters as leaves of a graph of their own: same numbers, no copy."""
+    return {
+        name: (p.clone() if p.is_inference() else p.detach()).requires_grad_()
+        for name, p in twin.module.named_parameters()
+        if p.is_floating_point()
+    }
+
+
+def _capture(twin: Twin, image: Tensor, unbiased: bool) -> Tape:
+    tape = Tape()
+    with torch.no_grad():
+        twin.run(image, torch.zeros(1), pool="first", unbiased=unbiased, tape=tape)
+    return tape

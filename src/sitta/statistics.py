@@ -1,0 +1,221 @@
+"""Batch normalisation under statistics mixed from training and from this image (Eq. 5).
+
+Rows of a batch are R members times N independent images, member by member. In every layer, row r of
+image n is normalised with ``lambda_r * source + (1 - lambda_r) * image_n``. Where ``image_n`` comes
+from is the pooling:
+
+``first``
+    Captured statistics: the first member has lambda 0, and what it sees serves all members. All
+    members of InTEnt so go through the network in one pass, exactly.
+``own``
+    In-layer statistics: each row mixes with the statistics of its own activations.
+``mean``
+    The members are views of the image, and their statistics are averaged (SITA).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from sitta.errors import UnsupportedModel
+
+Pool = Literal["first", "own", "mean"]
+TINY_MAP = "tiny-feature-map"
+
+
+def moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance of each row and channel, in float32 or better.
+
+    Two exact passes: much faster on a CPU than ``torch.var_mean``, as stable, and with one
+    temporary that is gone before the output is made.
+
+    Args:
+        x: Activations, ``(R, C, *S)``.
+
+    Returns:
+        Mean and variance, each ``(R, C)``.
+
+    Example:
+        >>> mean, var = moments(torch.tensor([[[1.0, 3.0]]]))
+        >>> mean.item(), var.item()
+        (2.0, 1.0)
+    """
+    flat = x.to(_precise(x)).flatten(2)
+    mean = flat.mean(dim=2, keepdim=True)
+    deviation = flat - mean
+    squares = deviation.square() if deviation.requires_grad else deviation.square_()
+    return mean.squeeze(2), squares.mean(dim=2)
+
+
+def affine_rows(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """``x * scale + shift``, with a scale and a shift for each row and channel ``(R, C)``."""
+    if x.dtype != scale.dtype:
+        return affine_rows(x.to(scale.dtype), scale, shift).to(x.dtype)
+    if not x.is_contiguous():
+        shape = x.shape[:2] + (1,) * (x.dim() - 2)
+        return torch.addcmul(shift.reshape(shape), x, scale.reshape(shape))
+    # Rows as channels of one image: torch's own kernel, twice as fast as a broadcast product,
+    # and its gradients reach scale and shift, and through them the statistics.
+    one = x.view(1, -1, *x.shape[2:])
+    zeros, ones = scale.new_zeros(scale.numel()), scale.new_ones(scale.numel())
+    flat = F.batch_norm(one, zeros, ones, scale.reshape(-1), shift.reshape(-1), eps=0.0)
+    return flat.view_as(x)
+
+
+def _precise(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+class Tape:
+    """Statistics of the images in every layer, in the order in which the layers were called.
+
+    Filled by the pass that captures, played back by passes over further members.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[str, Tensor, Tensor]] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def write(self, layer: str, mean: Tensor, var: Tensor) -> None:
+        """Add what ``layer`` saw."""
+        self._entries.append((layer, mean.detach(), var.detach()))
+
+    def read(self, position: int, layer: str) -> tuple[Tensor, Tensor]:
+        """What was seen at ``position``, which must stem from ``layer``."""
+        if position < len(self) and self._entries[position][0] == layer:
+            return self._entries[position][1:]
+        raise UnsupportedModel(
+            f"The model calls layer '{layer}' for some members only: its path through the network "
+            "depends on the values that it sees.",
+            fix="use statistics='in-layer'",
+        )
+
+
+class Mixing:
+    """How the layers of one twin mix their statistics during the pass that is under way."""
+
+    def __init__(self) -> None:
+        self.notes: set[str] = set()
+        self.begin(torch.ones(1), "own")
+
+    def begin(
+        self, lambdas: Tensor, pool: Pool, unbiased: bool = False, tape: Tape | None = None
+    ) -> None:
+        """Set up the next pass; the arguments are those of ``Twin.run``."""
+        self._lambdas = lambdas.view(-1, 1, 1)  # (R, 1, 1)
+        self._is_source = bool((lambdas == 1).all())  # nothing of the image is needed
+        self._pool, self._unbiased = pool, unbiased
+        self._tape, self._replay = tape, bool(tape)
+        self._position = 0
+
+    def statistics(self, layer: MixedNorm, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance to normalise ``x`` (R*N, C, *S) with, each (R*N, C)."""
+        if layer.running_mean is None or layer.running_var is None:
+            return moments(x)  # no source to mix with: each image by itself
+        kind = _precise(x)
+        source = layer.running_mean.to(kind), layer.running_var.to(kind)  # (C,) each
+        if x[0, 0].numel() == 1 and not self._is_source:
+            self.notes.add(TINY_MAP)  # one value has no variance: this layer stays at its source
+        elif not self._is_source:
+            mixed = self._first(layer, source, x) if self._pool == "first" else self._own(source, x)
+            return mixed[0].flatten(0, 1), mixed[1].flatten(0, 1)
+        return source[0].expand(len(x), -1), source[1].expand(len(x), -1)
+
+    def _own(self, source: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, var = (t.unflatten(0, (len(self._lambdas), -1)) for t in moments(x))  # (R, N, C)
+        if self._pool == "mean":
+            mean, var = mean.mean(dim=0, keepdim=True), var.mean(dim=0, keepdim=True)  # (1, N, C)
+        return self._mix(source[0], mean), self._mix(source[1], self._recorded(var, x))
+
+    def _first(
+        self, layer: MixedNorm, source: tuple[Tensor, Tensor], x: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        if self._tape is not None and self._replay:
+            mean, var = self._tape.read(self._position, layer.label)  # (N, C)
+            self._position += 1
+            return self._mix(source[0], mean), self._mix(source[1], var)
+        mean, biased = moments(x[: len(x) // len(self._lambdas)])  # (N, C)
+        var = self._recorded(biased, x)
+        if self._tape is not None:
+            self._tape.write(layer.label, mean, var)
+        mixed = self._mix(source[1], var)  # (R, N, C)
+        if self._unbiased:  # the row that captures normalises by the biased variance, as training does
+            mixed = torch.cat([biased[None], mixed[1:]])
+        return self._mix(source[0], mean), mixed
+
+    def _recorded(self, var: Tensor, x: Tensor) -> Tensor:
+        n = x[0, 0].numel()
+        return var * (n / (n - 1)) if self._unbiased else var
+
+    def _mix(self, source: Tensor, image: Tensor) -> Tensor:
+        """Eq. 5 for all rows: (C,) with (N, C) or (R, N, C) gives (R, N, C)."""
+        lam = self._lambdas.to(source.dtype)
+        # At lambda 1 the image must not matter, not even when its statistics have overflowed.
+        return torch.where(lam == 1, source, lam * source + (1 - lam) * image)
+
+
+class MixedNorm(_BatchNorm):
+    """A BatchNorm that asks its twin's ``Mixing`` for the statistics to normalise with.
+
+    Never built by hand: ``mix_norm`` turns a copy of the user's layer into one.
+    """
+
+    mixing: Mixing
+    label: str
+    served: int
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise each row with its own mixed statistics."""
+        self._check_input_dim(x)
+        self.served += 1
+        mean, var = self.mixing.statistics(self, x)  # (R*N, C)
+        scale = torch.rsqrt(var + self.eps)
+        if self.weight is not None:
+            scale = scale * self.weight.to(scale.dtype)
+        shift = -mean * scale
+        if self.bias is not None:
+            shift = shift + self.bias.to(scale.dtype)
+        return affine_rows(x, scale, shift)
+
+
+def mix_norm(norm: _BatchNorm, mixing: Mixing, label: str) -> None:
+    """Turn a BatchNorm, in place, into a ``MixedNorm`` of the same class, tensors and hooks."""
+    norm.__class__ = _mixed_class(type(norm))
+    norm.mixing, norm.label, norm.served = mixing, label, 0  # type: ignore[assignment]
+
+
+@functools.cache
+def _mixed_class(kind: type[_BatchNorm]) -> type[_BatchNorm]:
+    """A subclass of ``kind`` in which ``MixedNorm.forward`` stands in for torch's forward.
+
+    A user's subclass that does more around ``super().forward`` keeps doing so, because MixedNorm
+    comes after it and before torch's class in the method resolution order.
+    """
+    torchs = next(c for c in kind.__mro__ if c.__module__.startswith("torch.nn.modules"))
+    mixed = type(f"Mixed{torchs.__name__}", (MixedNorm, torchs), {})
+    if kind is torchs:
+        return mixed
+    return type(f"Mixed{kind.__name__}", (kind, mixed), {"forward": _guarded(kind)})
+
+
+def _guarded(kind: type[_BatchNorm]) -> Any:
+    def forward(self: MixedNorm, *args: Any, **kwargs: Any) -> Any:
+        before = self.served
+        out = kind.forward(self, *args, **kwargs)
+        if self.served == before:
+            raise UnsupportedModel(
+                f"Layer '{self.label}' ({kind.__name__}) normalises in a forward of its own that "
+                "never calls BatchNorm's, so its statistics cannot be mixed.",
+                fix="let its forward call super().forward(x)",
+            )
+        return out
+
+    return forward

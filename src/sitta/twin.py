@@ -1,0 +1,225 @@
+"""A structural twin of the user's model: a new module tree on the same tensors.
+
+The twin is what an adapter runs. The user's model is only ever read, so there is nothing to reset.
+A twin carries the state of the pass that is under way, so one thread uses it at a time: ``Twins``
+lends them out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from sitta.errors import InvalidSetting, UnsupportedModel
+from sitta.statistics import Mixing, Pool, Tape, mix_norm
+
+Output = str | int | Callable[[Any], Tensor] | None
+WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The network inside DataParallel, DistributedDataParallel or ``torch.compile``.
+
+    Example:
+        >>> net = nn.Conv2d(1, 1, 1)
+        >>> unwrap(nn.DataParallel(net)) is net
+        True
+    """
+    while True:
+        inner = model.module if isinstance(model, WRAPPERS) else getattr(model, "_orig_mod", None)
+        if not isinstance(inner, nn.Module):
+            return model
+        model = inner
+
+
+def twin(model: nn.Module, mixing: Mixing) -> nn.Module:
+    """A copy of the module tree that shares every parameter and all statistics with ``model``.
+
+    Its BatchNorms mix by ``mixing``; it is in evaluation mode; other buffers are its own.
+
+    Args:
+        model: Any network, wrapped or not. It is not changed.
+        mixing: What the BatchNorms of the twin ask for their statistics.
+
+    Returns:
+        The twin, without the wrapper.
+
+    Example:
+        >>> net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))
+        >>> other = twin(net, Mixing())
+        >>> other[0].weight is net[0].weight, type(other[1]).__name__
+        (True, 'MixedBatchNorm2d')
+    """
+    root = unwrap(model)
+    if isinstance(root, torch.jit.ScriptModule):
+        raise UnsupportedModel(
+            "The model is TorchScript, whose layers cannot be exchanged.",
+            fix="give the eager nn.Module it was made from",
+        )
+    try:
+        other: nn.Module = copy.deepcopy(root, _memo(root))
+    except (TypeError, RuntimeError) as error:
+        raise UnsupportedModel(
+            f"The structure of {type(root).__name__} cannot be copied ({error}).",
+            fix="keep locks, files, handles and computed tensors out of the module's attributes",
+        ) from error
+    for parent in list(other.modules()):
+        for name, child in list(parent.named_children()):
+            setattr(parent, name, unwrap(child))
+    for name, module in other.named_modules():
+        module.training = False  # not .eval(): a model may rewrite its weights in there
+        if isinstance(module, _BatchNorm):
+            mix_norm(module, mixing, name)
+    return other
+
+
+def _memo(root: nn.Module) -> dict[int, Tensor]:
+    """What deepcopy shall not copy: parameters and running statistics (computed tensors: once)."""
+    shared: dict[int, Tensor] = {id(t): t for t in chain(root.parameters(), _running(root))}
+    for module in root.modules():
+        for value in vars(module).values():
+            if isinstance(value, Tensor) and not value.is_leaf:
+                shared[id(value)] = value.detach().clone()
+    return shared
+
+
+def _running(root: nn.Module) -> Iterator[Tensor]:
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            yield from (t for t in (module.running_mean, module.running_var) if t is not None)
+
+
+class Twin:
+    """One twin and the passes it can make."""
+
+    def __init__(self, model: nn.Module, output: Output = None) -> None:
+        self._model, self._output = model, output
+        self._mixing = Mixing()
+        self.module = twin(model, self._mixing)
+        self._tensors = tuple(chain(model.parameters(), model.buffers()))
+        mine = dict(self.module.named_buffers())
+        theirs = dict(unwrap(model).named_buffers())
+        self._private = [(b, theirs[n]) for n, b in mine.items() if b is not theirs.get(n, b)]
+
+    @property
+    def notes(self) -> set[str]:
+        """What the layers had to say about the passes since the last refresh."""
+        return self._mixing.notes
+
+    def is_stale(self) -> bool:
+        """Whether the user has since given the model other tensors (``model.to``, for one)."""
+        now = tuple(chain(self._model.parameters(), self._model.buffers()))
+        return len(now) != len(self._tensors) or any(a is not b for a, b in zip(now, self._tensors))
+
+    def refresh(self) -> None:
+        """Give the twin's own buffers the model's values again, so that no image leaves a trace."""
+        self.notes.clear()
+        with torch.no_grad():
+            for mine, theirs in self._private:
+                mine.copy_(theirs)
+
+    def run(
+        self,
+        rows: Tensor,
+        lambdas: Tensor,
+        *,
+        pool: Pool,
+        unbiased: bool = False,
+        tape: Tape | None = None,
+        parameters: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """One pass of R members over N images.
+
+        Args:
+            rows: ``(R * N, C, *S)``, member by member.
+            lambdas: ``(R,)``. With ``pool="first"`` and a tape that is empty, the first one is 0.
+            pool: Where the statistics of an image come from.
+            unbiased: Mix with the unbiased variance.
+            tape: Keeps captured statistics: an empty one is filled, a filled one played back.
+            parameters: Tensors to use in place of the model's parameters of these names.
+
+        Returns:
+            Logits, ``(R, N, C, *S)``.
+        """
+        self._mixing.begin(lambdas.to(rows.device), pool, unbiased, tape)
+        if parameters is None:
+            raw = self.module(rows)
+        else:
+            raw = functional_call(self.module, dict(parameters), (rows,))
+        return _logits(raw, self._output, rows).unflatten(0, (len(lambdas), -1))
+
+
+def _logits(raw: Any, output: Output, rows: Tensor) -> Tensor:
+    """The tensor of logits in whatever the model returned."""
+    try:
+        chosen = output(raw) if callable(output) else raw if output is None else raw[output]
+    except (KeyError, IndexError, TypeError) as error:
+        raise InvalidSetting(
+            f"output={output!r} is not in what the model returns.", allowed=_describe(raw)
+        ) from error
+    if not isinstance(chosen, Tensor):
+        raise UnsupportedModel(
+            "The model does not return a tensor of logits.",
+            got=_describe(chosen),
+            fix="name the logits by output=, a key, an index or a function of what it returns",
+        )
+    if chosen.dim() < 3 or len(chosen) != len(rows) or not chosen.is_floating_point():
+        raise UnsupportedModel(
+            "The model's output is not a map of logits (N, C, *S) with a row for each image.",
+            got=f"{_describe(chosen)} for an input of shape {tuple(rows.shape)}",
+        )
+    return chosen
+
+
+def _describe(raw: Any) -> str:
+    if isinstance(raw, Tensor):
+        return f"a tensor of shape {tuple(raw.shape)} and type {raw.dtype}"
+    if isinstance(raw, Mapping):
+        return f"a dict with the keys {', '.join(map(repr, raw))}"
+    if isinstance(raw, (tuple, list)):
+        return f"a {type(raw).__name__} of {len(raw)}, to be indexed from 0 to {len(raw) - 1}"
+    return type(raw).__name__
+
+
+class Twins:
+    """Lends twins of one model to whoever calls, one to a thread at a time.
+
+    Args:
+        model: The user's model, only read.
+        output: How to find the logits in what it returns.
+
+    Example:
+        >>> twins = Twins(nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1)))
+        >>> with twins.borrow() as one:
+        ...     logits = one.run(torch.zeros(2, 1, 4, 4), torch.tensor([1.0]), pool="own")
+        >>> logits.shape
+        torch.Size([1, 2, 1, 4, 4])
+    """
+
+    def __init__(self, model: nn.Module, output: Output = None) -> None:
+        self._model, self._output = model, output
+        self._free: deque[Twin] = deque([Twin(model, output)])
+
+    @contextmanager
+    def borrow(self) -> Iterator[Twin]:
+        """A twin for one adaptation, in step with the model as it is now."""
+        try:
+            one = self._free.pop()
+        except IndexError:
+            one = Twin(self._model, self._output)
+        if one.is_stale():
+            one = Twin(self._model, self._output)
+        one.refresh()
+        try:
+            yield one
+        finally:
+            self._free.append(one)
