@@ -18,9 +18,9 @@ from sitta._version import __version__
 
 if TYPE_CHECKING:
     from sitta import data, models
+    from sitta.adaptation import InTEnt, Source, method, methods
     from sitta.errors import InvalidImage, InvalidSetting, SittaError, UnsupportedModel
     from sitta.inspection import inspect
-    from sitta.adaptation import InTEnt, Source, method, methods
     from sitta.models import load
     from sitta.prediction import Prediction
 

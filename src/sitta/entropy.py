@@ -78,11 +78,11 @@ def binary_entropy(logits: Tensor) -> Tensor:
 
 def probability_entropy(probability: Tensor, activation: Activation) -> Tensor:
     """Entropy of every pixel where only probabilities are left, as of an average; ``(B, *S)``."""
+    nats: Tensor = torch.special.entr(probability)
     if activation == "softmax":
-        nats = torch.special.entr(probability).sum(dim=1)
-        return (nats / math.log(probability.shape[1])).clamp(0.0, 1.0)
-    nats = torch.special.entr(probability) + torch.special.entr(1 - probability)
-    return (nats / math.log(2)).clamp(0.0, 1.0).mean(dim=1)
+        return (nats.sum(dim=1) / math.log(probability.shape[1])).clamp(0.0, 1.0)
+    both: Tensor = nats + torch.special.entr(1 - probability)
+    return (both / math.log(2)).clamp(0.0, 1.0).mean(dim=1)
 
 
 def mean_entropy(logits: Tensor, activation: Activation) -> Tensor:

@@ -1,4 +1,4 @@
-"""What can go wrong through no fault of Sitta: each error says what, what is allowed, and what to do."""
+"""Errors that a user can mend: each says what is wrong, what is allowed, and what to do."""
 
 
 class SittaError(Exception):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from sitta.census import Census, census
 from sitta.adaptation import methods
+from sitta.census import Census, census
 
 
 @dataclass(frozen=True)

@@ -128,4 +128,5 @@ def ballots(members: Tensor, activation: Activation) -> Tensor:
     if activation == "sigmoid":
         return members > 0.5
     hard = labels(members.flatten(0, 1), activation)  # (K*N, *S)
-    return F.one_hot(hard, members.shape[2]).movedim(-1, 1).unflatten(0, members.shape[:2])
+    maps: Tensor = F.one_hot(hard, members.shape[2]).movedim(-1, 1)
+    return maps.reshape(members.shape).bool()

@@ -25,10 +25,10 @@ def plot(p: Prediction) -> Figure:
     picture = _picture(cut(p.image))
     shown = sorted({round(i) for i in np.linspace(0, len(p.lambdas) - 1, MOST_MEMBERS)})
     figure = Figure(figsize=(max(9.6, 1.6 * len(shown)), 5.2), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=[1.45, 1])
+    above, below = figure.subfigures(2, 1, height_ratios=[1.45, 1])  # type: ignore[misc]
     _panels(above, p, picture, cut)
     for ax, k in zip(np.atleast_1d(below.subplots(1, len(shown))), shown, strict=True):
-        _show(ax, picture, _label_map(cut(p.member_masks[k])))
+        outline(ax, picture, _label_map(cut(p.member_masks[k])))
         ax.set_title(
             f"$\\lambda$ = {float(p.lambdas[k]):.2f}\n"
             f"entropy {float(p.entropies[k]):.3f}\nweight {float(p.weights[k]):.3f}",
@@ -39,15 +39,15 @@ def plot(p: Prediction) -> Figure:
 
 def _panels(above: Any, p: Prediction, picture: Array, cut: Any) -> None:
     axes = above.subplots(1, 4)
-    _show(axes[0], picture)
+    outline(axes[0], picture)
     axes[0].set_title("image")
     if p.source_mask is None:
         axes[1].set_axis_off()
         axes[1].set_title("no source member")
     else:
-        _show(axes[1], picture, _label_map(cut(p.source_mask)))
+        outline(axes[1], picture, _label_map(cut(p.source_mask)))
         axes[1].set_title("source")
-    _show(axes[2], picture, _label_map(cut(p.mask)))
+    outline(axes[2], picture, _label_map(cut(p.mask)))
     axes[2].set_title(f"{p.method}, agreement {float(p.agreement):.2f}")
     heat = axes[3].imshow(cut(p.uncertainty).numpy(), cmap="magma", vmin=0, vmax=1)
     axes[3].set_title("uncertainty")
@@ -55,7 +55,8 @@ def _panels(above: Any, p: Prediction, picture: Array, cut: Any) -> None:
     above.colorbar(heat, ax=axes[3], label="bit", shrink=0.8)
 
 
-def _show(ax: Axes, picture: Array, classes: Array | None = None) -> None:
+def outline(ax: Axes, picture: Array, classes: Array | None = None) -> None:
+    """Show a picture, and each class of a mask painted and outlined on it."""
     ax.imshow(picture, cmap="gray", vmin=0, vmax=1)
     if classes is not None:
         painted = np.ma.masked_equal(classes, 0)

@@ -76,13 +76,17 @@ def check(settings: Any) -> None:
         whole = isinstance(default, int) or name == "members_at_once"
         values = _listed(name, value) if rule.many else [value]
         if not all(rule.accepts(v, whole) for v in values):
-            raise InvalidSetting(f"{name} is out of range.", allowed=rule.allowed(whole), got=repr(value))
+            raise InvalidSetting(
+                f"{name} is out of range.", allowed=rule.allowed(whole), got=repr(value)
+            )
 
 
 def _listed(name: str, value: Any) -> Sequence[Any]:
     values = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else None
     if not values:
-        raise InvalidSetting(f"{name} holds no value.", allowed="a list of at least one", got=repr(value))
+        raise InvalidSetting(
+            f"{name} holds no value.", allowed="a list of at least one", got=repr(value)
+        )
     return values
 
 

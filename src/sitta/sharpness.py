@@ -1,4 +1,4 @@
-"""Sharpness of a member's entropy: how far it can rise close by in parameter space (Eq. 10 to 12)."""
+"""Sharpness of a member's entropy: how far it rises close by in parameter space (Eq. 10 to 12)."""
 
 from __future__ import annotations
 
@@ -51,8 +51,14 @@ def member_sharpness(
             forward = partial(_member, twin, image, tape, unbiased)
             pairs += [_rise(partial(forward, lam), leaves, activation, rho) for lam in lambdas]
     shape = (len(images), len(lambdas))
-    logits, rises = (torch.stack(t).unflatten(0, shape).transpose(0, 1) for t in zip(*pairs))
-    return logits, rises
+    logits, rises = zip(*pairs, strict=True)
+    return _members_first(logits, shape), _members_first(rises, shape)
+
+
+def _members_first(values: Sequence[Tensor], shape: tuple[int, int]) -> Tensor:
+    """From a list, image by image, to (K, N, ...)."""
+    stacked = torch.stack(list(values))
+    return stacked.view(*shape, *stacked.shape[1:]).transpose(0, 1)
 
 
 def _member(

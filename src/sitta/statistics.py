@@ -147,7 +147,9 @@ class Mixing:
         if self._tape is not None:
             self._tape.write(layer.label, mean, var)
         mixed = self._mix(source[1], var)  # (R, N, C)
-        if self._unbiased:  # the row that captures normalises by the biased variance, as training does
+        if (
+            self._unbiased
+        ):  # the row that captures normalises by the biased variance, as training does
             mixed = torch.cat([biased[None], mixed[1:]])
         return self._mix(source[0], mean), mixed
 
@@ -174,7 +176,7 @@ class MixedNorm(_BatchNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise each row with its own mixed statistics."""
-        self._check_input_dim(x)
+        self._check_input_dim(x)  # type: ignore[no-untyped-call]
         self.served += 1
         mean, var = self.mixing.statistics(self, x)  # (R*N, C)
         scale = torch.rsqrt(var + self.eps)
@@ -188,7 +190,7 @@ class MixedNorm(_BatchNorm):
 
 def mix_norm(norm: _BatchNorm, mixing: Mixing, label: str) -> None:
     """Turn a BatchNorm, in place, into a ``MixedNorm`` of the same class, tensors and hooks."""
-    norm.__class__ = _mixed_class(type(norm))
+    norm.__class__ = _mixed_class(type(norm))  # type: ignore[arg-type]  # classes do hash
     norm.mixing, norm.label, norm.served = mixing, label, 0  # type: ignore[assignment]
 
 

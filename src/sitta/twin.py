@@ -118,7 +118,7 @@ class Twin:
     def is_stale(self) -> bool:
         """Whether the user has since given the model other tensors (``model.to``, for one)."""
         now = tuple(chain(self._model.parameters(), self._model.buffers()))
-        return len(now) != len(self._tensors) or any(a is not b for a, b in zip(now, self._tensors))
+        return [*map(id, now)] != [*map(id, self._tensors)]
 
     def refresh(self) -> None:
         """Give the twin's own buffers the model's values again, so that no image leaves a trace."""
@@ -155,7 +155,8 @@ class Twin:
             raw = self.module(rows)
         else:
             raw = functional_call(self.module, dict(parameters), (rows,))
-        return _logits(raw, self._output, rows).unflatten(0, (len(lambdas), -1))
+        logits = _logits(raw, self._output, rows)
+        return logits.view(len(lambdas), -1, *logits.shape[1:])
 
 
 def _logits(raw: Any, output: Output, rows: Tensor) -> Tensor:

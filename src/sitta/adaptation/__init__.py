@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import nn
 
-from sitta.errors import InvalidSetting
 from sitta.adaptation.base import REGISTRY, Method
 from sitta.adaptation.intent import InTEnt
 from sitta.adaptation.source import Source
+from sitta.errors import InvalidSetting
 from sitta.settings import require_known
 
 __all__ = ["InTEnt", "Method", "Source", "method", "methods"]
@@ -40,6 +40,8 @@ def method(name: str, model: nn.Module, **settings: Any) -> Method:
         Source(activation='auto', output=None, lam=0.5, statistics='captured', variance='biased')
     """
     if name not in REGISTRY:
-        raise InvalidSetting("There is no such method.", allowed=", ".join(REGISTRY), got=repr(name))
+        raise InvalidSetting(
+            "There is no such method.", allowed=", ".join(REGISTRY), got=repr(name)
+        )
     require_known(REGISTRY[name].__name__, settings, REGISTRY[name])
     return REGISTRY[name](model, **settings)

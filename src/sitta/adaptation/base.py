@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from sitta.census import Census, census
 from sitta.entropy import Activation, probabilities
 from sitta.errors import InvalidImage, SittaError, UnsupportedModel
-from sitta.integration import integrate, weigh
 from sitta.intake import as_batch, explain
+from sitta.integration import integrate, weigh
 from sitta.prediction import Outcome, Prediction
 from sitta.settings import Rule, check, setting
 from sitta.twin import Output, Twin, Twins

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from sitta.adaptation.base import Method, Needs, register
+from sitta.adaptation.source import LAMBDA, STATISTICS, VARIANCE
 from sitta.entropy import balanced_entropy, mean_entropy, resolve
 from sitta.integration import STRATEGIES
 from sitta.members import Statistics, grid, member_logits
-from sitta.adaptation.base import Method, Needs, register
-from sitta.adaptation.source import LAMBDA, STATISTICS, VARIANCE
 from sitta.prediction import Outcome
 from sitta.settings import Rule, setting
 from sitta.sharpness import member_sharpness

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from sitta.adaptation.base import Method, Needs, register
 from sitta.entropy import mean_entropy, resolve
 from sitta.members import Statistics, member_logits
-from sitta.adaptation.base import Method, Needs, register
 from sitta.prediction import Outcome
 from sitta.settings import Rule, setting
 from sitta.twin import Twin

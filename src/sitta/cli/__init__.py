@@ -1,0 +1,46 @@
+"""The command line. Heavy imports stay inside the commands, so that help answers at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sitta._version import __version__
+from sitta.errors import SittaError
+
+app = typer.Typer(
+    name="sitta",
+    help="Adapt a trained segmentation model to the one image in front of it. For research; not a "
+    "medical device.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sitta {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Options of the whole program."""
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in one sentence and exit code 2."""
+    from sitta.cli import demo  # noqa: F401  (each verb registers itself)
+
+    try:
+        app()
+    except SittaError as error:
+        typer.echo(f"sitta: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,5 @@
+"""Images to work on."""
+
+from sitta.data import phantom
+
+__all__ = ["phantom"]

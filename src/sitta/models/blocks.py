@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -78,7 +77,8 @@ class Attention(nn.Module):
         q, k, v = (t.transpose(-1, -2) for t in qkv.unbind(2))  # (B, heads, T, c)
         seen = F.scaled_dot_product_attention(q, k, v)
         h = self.out(seen.transpose(-1, -2).flatten(1, 2))  # (B, C, T)
-        return (flat + h).view_as(x)
+        out: Tensor = (flat + h).view_as(x)
+        return out
 
 
 class Down(nn.Module):

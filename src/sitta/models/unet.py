@@ -20,7 +20,7 @@ from sitta.models.blocks import (
 )
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "compact": {"channels": 16, "multipliers": (1, 2, 3, 4)},
+    "compact": {"channels": 16, "multipliers": (1, 2, 4, 4), "blocks": 1},
     "paper": {"channels": 64, "multipliers": (1, 2, 4, 8), "dropout": 0.1},
     "reference": {"channels": 64, "multipliers": (1, 2, 4, 8), "full_blocks": False},
 }
@@ -148,7 +148,9 @@ class UNet(nn.Module):
         if c["dims"] not in CONV:
             raise InvalidSetting("dims is out of range.", allowed="2 or 3", got=repr(c["dims"]))
         if not c["multipliers"] or min(c["multipliers"]) < 1:
-            raise InvalidSetting("multipliers must be whole numbers >= 1.", got=str(c["multipliers"]))
+            raise InvalidSetting(
+                "multipliers must be whole numbers >= 1.", got=str(c["multipliers"])
+            )
         deepest = c["channels"] * c["multipliers"][-1]
         if deepest % c["heads"]:
             raise InvalidSetting(

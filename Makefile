@@ -1,0 +1,47 @@
+# Two commands do everything: `make demo` and `make test`. Each sets up .venv by itself.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test check pytest speed clean
+
+demo: .venv/installed  ## adapt a small trained model to images of three unseen scanners
+	@echo "demo: adapts a model to phantom images of three unseen sites and draws the result"
+	@$(BIN)/sitta demo
+
+test: .venv/installed-dev check pytest  ## all checks and all tests
+
+check: .venv/installed-dev
+	@echo "check: style, types, layers, spelling"
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/codespell
+
+pytest: .venv/installed-dev
+	@echo "test: runs every test and every example in the documentation"
+	$(BIN)/pytest
+
+speed: .venv/installed-dev  ## measure what benchmarks/ claims
+	@echo "speed: measures ratios of run times and memory on this machine"
+	@$(BIN)/python benchmarks/speed.py
+
+.venv/created:
+	@echo "set-up: makes .venv"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Sitta needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/installed: .venv/created pyproject.toml constraints.txt
+	@echo "set-up: installs sitta into .venv"
+	@$(INSTALL) -e .
+	@touch $@
+
+.venv/installed-dev: .venv/created pyproject.toml constraints.txt
+	@echo "set-up: installs sitta and its development tools into .venv"
+	@$(INSTALL) -e '.[dev]'
+	@touch $@ .venv/installed
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,113 @@
+"""Checkpoints: one safetensors file that holds weights and all that is needed to use them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from sitta.errors import SittaError, UnsupportedModel
+from sitta.models.unet import UNet
+
+SHIPPED = Path(__file__).parent.parent / "assets"
+ARCHITECTURES: dict[str, type[nn.Module]] = {"UNet": UNet}
+
+
+def save(model: UNet, path: str | Path, about: Mapping[str, Any], *, half: bool = False) -> None:
+    """Write a checkpoint: to a temporary name first, so that there is never half a file.
+
+    Args:
+        model: The trained network.
+        path: Where to, ``.safetensors``.
+        about: What else to know: source, preprocessing, figures, the command that made it.
+        half: Store in half precision.
+    """
+    from safetensors.torch import save_file
+
+    tensors = {
+        name: (t.half() if half and t.is_floating_point() else t).contiguous()
+        for name, t in model.state_dict().items()
+    }
+    card = {"architecture": type(model).__name__, "config": model.config, **about}
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        save_file(tensors, draft, metadata={"sitta": json.dumps(card)})
+        with open(draft, "rb") as written:
+            os.fsync(written.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def card(path: str | Path) -> dict[str, Any]:
+    """What a checkpoint says about itself.
+
+    Example:
+        >>> card(find("phantom-alder"))["source"]
+        'phantom/alder'
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise SittaError(f"{path} is not a readable safetensors file ({error}).") from error
+    if "sitta" not in metadata:
+        raise UnsupportedModel(
+            f"{path} does not say which network its weights belong to.",
+            fix="build the network yourself, load the weights into it, and pass it to sitta.InTEnt",
+        )
+    found: dict[str, Any] = json.loads(metadata["sitta"])
+    return found
+
+
+def find(name_or_path: str | Path) -> Path:
+    """The file that a name or a path stands for."""
+    shipped = SHIPPED / f"{name_or_path}.safetensors"
+    if shipped.is_file():
+        return shipped
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    names = sorted(p.stem for p in SHIPPED.glob("*.safetensors"))
+    raise SittaError(
+        f"There is no model or file '{name_or_path}'.",
+        allowed=f"a path to a .safetensors checkpoint, or one of: {', '.join(names)}",
+    )
+
+
+def load(name_or_path: str | Path) -> nn.Module:
+    """A trained model, ready to use, by name or from a checkpoint file.
+
+    Args:
+        name_or_path: A model that ships with Sitta, such as ``phantom-alder``, or a path.
+
+    Returns:
+        The network in evaluation mode, in float32.
+
+    Example:
+        >>> model = load("phantom-alder")
+        >>> model(torch.rand(1, 1, 64, 64)).shape
+        torch.Size([1, 1, 64, 64])
+    """
+    from safetensors.torch import load_file
+
+    path = find(name_or_path)
+    about = card(path)
+    if about.get("architecture") not in ARCHITECTURES:
+        raise UnsupportedModel(
+            f"{path} holds an architecture that this version does not know.",
+            allowed=", ".join(ARCHITECTURES),
+            got=str(about.get("architecture")),
+        )
+    model = ARCHITECTURES[about["architecture"]](**about["config"])
+    weights = {k: v.float() if v.is_floating_point() else v for k, v in load_file(path).items()}
+    model.load_state_dict(weights)
+    return model.eval()
