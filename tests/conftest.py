@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
+settings.register_profile("sitta", deadline=None)  # two shared cores keep no time
+settings.load_profile("sitta")
 torch.set_num_threads(1)  # the workers share two cores
 
 

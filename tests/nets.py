@@ -51,7 +51,9 @@ def case(dims=2, outputs=1, dtype=torch.float32, images=3, inputs=1, seed=0):
 def snapshot(net):
     """Everything about a model that nobody may change."""
     return {
-        "tensors": {k: (id(v), v.detach().clone()) for k, v in net.state_dict(keep_vars=True).items()},
+        "tensors": {
+            k: (id(v), v.detach().clone()) for k, v in net.state_dict(keep_vars=True).items()
+        },
         "grads": {k: None if p.grad is None else p.grad.clone() for k, p in net.named_parameters()},
         "frozen": {k: p.requires_grad for k, p in net.named_parameters()},
         "modes": {k: m.training for k, m in net.named_modules()},

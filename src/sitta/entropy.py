@@ -60,19 +60,19 @@ def pixel_entropy(logits: Tensor, activation: Activation) -> Tensor:
         ``(B, *S)``, from 0 to 1.
 
     Example:
-        >>> pixel_entropy(torch.tensor([[[0.0, 100.0]]]), "sigmoid")
+        >>> pixel_entropy(torch.tensor([[[0.0, 200.0]]]), "sigmoid")
         tensor([[1., 0.]])
     """
     if activation == "sigmoid":
         return binary_entropy(logits).mean(dim=1)
-    expected = (logits.softmax(dim=1) * logits).sum(dim=1)
-    nats = logits.logsumexp(dim=1) - expected
+    log = logits.log_softmax(dim=1)
+    nats = -(log.exp() * log).sum(dim=1)
     return nats.clamp(min=0.0) / math.log(logits.shape[1])
 
 
 def binary_entropy(logits: Tensor) -> Tensor:
     """Entropy of a sigmoid in bits: ln(1 + e^-|z|) + |z| sigmoid(-|z|), over ln 2."""
-    size = logits.abs()
+    size = logits.abs().clamp(max=1e3)  # where it has long been 0, and a product may overflow
     return (F.softplus(-size) + size * torch.sigmoid(-size)) / math.log(2)
 
 

@@ -49,8 +49,7 @@ def _normalised(figures: Tensor, _k: int) -> Tensor:
 
 
 def _lowest_k(figures: Tensor, k: int) -> Tensor:
-    k = min(k, len(figures))
-    chosen = figures.topk(k, dim=0, largest=False).indices
+    chosen = figures.argsort(dim=0, stable=True)[:k]  # of equals, the one listed first
     weights = torch.zeros_like(figures).scatter(0, chosen, 1.0) * figures.isfinite()
     return weights / weights.sum(dim=0)
 

@@ -55,7 +55,7 @@ class Prediction:
         weights: ``(K, N)``, sum to 1 over K.
 
     Example:
-        >>> import sitta
+        >>> import sitta, torch
         >>> model = sitta.models.UNet(channels=4, multipliers=(1, 2))
         >>> p = sitta.InTEnt(model)(torch.rand(1, 16, 16))
         >>> p.probability.shape, p.mask.shape, p.weights.shape

@@ -22,6 +22,7 @@ class Rule:
         choices: Words allowed.
         optional: Whether None is allowed, and stands for "as usual".
         many: Whether it is a list of such values.
+        whole: Whether numbers are whole ones.
     """
 
     help: str
@@ -31,21 +32,22 @@ class Rule:
     choices: tuple[str, ...] = ()
     optional: bool = False
     many: bool = False
+    whole: bool = False
 
-    def allowed(self, whole: bool = False) -> str:
+    def allowed(self) -> str:
         """The values allowed, in words."""
         if self.choices:
             return ", ".join(self.choices)
         low = f"> {self.above:g}" if self.above is not None else f">= {self.low:g}"
         high = "" if self.high is None else f" and <= {self.high:g}"
-        kind = "a whole number" if whole else "a number"
+        kind = "a whole number" if self.whole else "a number"
         return f"{'a list, each ' if self.many else ''}{kind} {low}{high}"
 
-    def accepts(self, value: Any, whole: bool) -> bool:
+    def accepts(self, value: Any) -> bool:
         """Whether one value is allowed."""
         if self.choices:
             return value in self.choices
-        kinds = (int,) if whole else (int, float)
+        kinds = (int,) if self.whole else (int, float)
         if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
             return False
         above = self.above is None or value > self.above
@@ -68,26 +70,27 @@ def rules(kind: Any) -> Mapping[str, tuple[Any, Rule]]:
 
 
 def check(settings: Any) -> None:
-    """Check every setting of a dataclass instance against its rule."""
-    for name, (default, rule) in rules(settings).items():
+    """Check every setting of a dataclass instance against its rule; lists become tuples."""
+    for name, (_, rule) in rules(settings).items():
         value = getattr(settings, name)
         if value is None and rule.optional:
             continue
-        whole = isinstance(default, int) or name == "members_at_once"
-        values = _listed(name, value) if rule.many else [value]
-        if not all(rule.accepts(v, whole) for v in values):
+        values = _listed(name, value) if rule.many else (value,)
+        if not all(rule.accepts(v) for v in values):
             raise InvalidSetting(
-                f"{name} is out of range.", allowed=rule.allowed(whole), got=repr(value)
+                f"{name} is out of range.", allowed=rule.allowed(), got=repr(value)
             )
+        if rule.many:
+            object.__setattr__(settings, name, values)
 
 
-def _listed(name: str, value: Any) -> Sequence[Any]:
-    values = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else None
-    if not values:
+def _listed(name: str, value: Any) -> tuple[Any, ...]:
+    plain = value.tolist() if hasattr(value, "tolist") else value  # NumPy's and torch's arrays
+    if not isinstance(plain, Sequence) or isinstance(plain, str) or not plain:
         raise InvalidSetting(
             f"{name} holds no value.", allowed="a list of at least one", got=repr(value)
         )
-    return values
+    return tuple(plain)
 
 
 def require_known(name: str, given: Mapping[str, Any], kind: Any) -> None:

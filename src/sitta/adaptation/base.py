@@ -130,7 +130,7 @@ class Method(ABC):
         return Outcome(
             method=type(self).__name__,
             images=images,
-            lambdas=torch.tensor(lambdas),
+            lambdas=torch.tensor(lambdas, dtype=torch.float64),
             members=members,
             figures=figures,
             weights=weights,

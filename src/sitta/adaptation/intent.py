@@ -65,15 +65,15 @@ class InTEnt(Method):
     statistics: Statistics = setting("captured", STATISTICS)
     variance: str = setting("biased", VARIANCE)
     members_at_once: int | None = setting(
-        None, Rule("members in one pass, all if not given", low=1, optional=True)
+        None, Rule("members in one pass, all if not given", low=1, optional=True, whole=True)
     )
-    topk: int = setting(2, Rule("members that ent-topk keeps", low=1))
+    topk: int = setting(2, Rule("members that ent-topk keeps", low=1, whole=True))
     rho: float = setting(0.1, Rule("radius of the sharpness (Eq. 10)", above=0.0))
 
     @property
     def grid(self) -> tuple[float, ...]:
         """The lambdas of the members."""
-        return grid(self.step) if self.lambdas is None else tuple(map(float, self.lambdas))
+        return grid(self.step) if self.lambdas is None else tuple(self.lambdas)
 
     def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
         logits, figures = self._members(twin, images)

@@ -41,6 +41,6 @@ def main() -> None:
 
     try:
         app()
-    except SittaError as error:
+    except (SittaError, OSError) as error:
         typer.echo(f"sitta: {error}", err=True)
         sys.exit(2)

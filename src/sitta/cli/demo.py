@@ -25,38 +25,44 @@ def demo(
 ) -> None:
     """Adapt a small trained model to phantom images of three unseen scanners."""
     from rich.console import Console
+    from rich.progress import track
 
-    from sitta.demo import draw, run
+    from sitta.demo import SITES, draw, run
 
-    rows, scenes = run(images=images)
+    console = Console()
+    silent = as_json or not console.is_terminal
+    rows, scenes = run(track(SITES, "adapting", disable=silent, transient=True), images)
     picture = out / "demo.png"
     draw(scenes, picture)
     if as_json:
         typer.echo(json.dumps({"rows": [asdict(r) for r in rows], "picture": str(picture)}))
         return
-    console = Console()
     console.print(_table(rows))
-    for scene in scenes[:1]:
-        console.print(f"The first image of {scene.site}, in words:", style="bold")
-        console.print(scene.prediction.summary(), highlight=False)
+    console.print(f"\nThe first image of site {scenes[0].site}, in words:")
+    console.print(scenes[0].prediction.summary(), highlight=False)
     console.print(f"\nPicture: {picture}", highlight=False)
 
 
 def _table(rows: list[Row]) -> Table:
+    from rich import box
     from rich.table import Table
 
     table = Table(
-        title="Mean Dice of a model trained at site alder",
-        caption="lambda: weight of the training statistics; 1 is the model as it was trained. "
-        "oracle: the best lambda of each image, known only from the truth.",
+        title=f"Dice of a model from site alder, mean over {rows[0].images} images of a new site",
+        caption="1.0 to 0.0: lambda, the weight of the training statistics (1.0: no adaptation)\n"
+        "oracle: the best lambda of each image, known only from the truth\n"
+        "worse: images that lost more than one point by InTEnt",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
     )
     table.add_column("site")
-    table.add_column("images", justify="right")
     for lam in rows[0].fixed:
-        table.add_column(f"λ {lam:.1f}" + (" source" if lam == 1 else ""), justify="right")
+        table.add_column(f"{lam:.1f}", justify="right")
     table.add_column("InTEnt", justify="right", style="bold")
-    table.add_column("oracle λ", justify="right")
+    table.add_column("oracle", justify="right")
+    table.add_column("worse", justify="right")
     for row in rows:
         figures = [*row.fixed.values(), row.intent, row.oracle]
-        table.add_row(row.site, str(row.images), *[f"{100 * d:.1f}" for d in figures])
+        worse = f"{row.worse} of {row.images}"
+        table.add_row(row.site, *[f"{100 * d:.1f}" for d in figures], worse)
     return table

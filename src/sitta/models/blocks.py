@@ -111,6 +111,7 @@ def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:
     """Grow every spatial side to a multiple, at its end, by repeating the last value.
 
     Example:
+        >>> import torch
         >>> pad_to_multiple(torch.ones(1, 1, 5, 8), 4).shape
         torch.Size([1, 1, 8, 8])
     """

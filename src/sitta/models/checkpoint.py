@@ -26,20 +26,21 @@ def save(model: UNet, path: str | Path, about: Mapping[str, Any], *, half: bool 
         about: What else to know: source, preprocessing, figures, the command that made it.
         half: Store in half precision.
     """
-    from safetensors.torch import save_file
+    from safetensors.torch import save as serialise
 
     tensors = {
         name: (t.half() if half and t.is_floating_point() else t).contiguous()
         for name, t in model.state_dict().items()
     }
-    card = {"architecture": type(model).__name__, "config": model.config, **about}
+    described = {"architecture": type(model).__name__, "config": model.config, **about}
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        save_file(tensors, draft, metadata={"sitta": json.dumps(card)})
-        with open(draft, "rb") as written:
-            os.fsync(written.fileno())
+        with open(draft, "wb") as file:
+            file.write(serialise(tensors, metadata={"sitta": json.dumps(described)}))
+            file.flush()
+            os.fsync(file.fileno())
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
@@ -93,6 +94,7 @@ def load(name_or_path: str | Path) -> nn.Module:
         The network in evaluation mode, in float32.
 
     Example:
+        >>> import torch
         >>> model = load("phantom-alder")
         >>> model(torch.rand(1, 1, 64, 64)).shape
         torch.Size([1, 1, 64, 64])
@@ -109,5 +111,8 @@ def load(name_or_path: str | Path) -> nn.Module:
         )
     model = ARCHITECTURES[about["architecture"]](**about["config"])
     weights = {k: v.float() if v.is_floating_point() else v for k, v in load_file(path).items()}
-    model.load_state_dict(weights)
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise UnsupportedModel(f"The weights in {path} do not fit their own card.") from error
     return model.eval()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sitta.errors import InvalidSetting
+from sitta.errors import InvalidSetting, UnsupportedModel
 from sitta.models.blocks import (
     CONV,
     Attention,
@@ -140,7 +140,10 @@ class UNet(nn.Module):
 
         config, weights = read_reference(state_dict)
         net = cls(**config, heads=heads)
-        net.load_state_dict(weights)
+        try:
+            net.load_state_dict(weights)
+        except RuntimeError as error:
+            raise UnsupportedModel(f"The checkpoint does not fit the network: {error}") from error
         return net.eval()
 
     def _check(self) -> None:

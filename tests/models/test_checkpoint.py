@@ -1,0 +1,79 @@
+"""Checkpoints: round trip, never half a file, and clear words for what is not one."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import sitta
+from sitta.models import UNet, checkpoint
+
+SMALL = {"channels": 4, "multipliers": (1, 2)}
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_round_trip(tmp_path, half):
+    net = UNet(1, 2, **SMALL).eval()
+    path = tmp_path / "deep" / "net.safetensors"
+    sitta.models.save(net, path, {"source": "phantom/elm"}, half=half)
+    again = sitta.load(path)
+    assert again.config == net.config
+    assert not again.training
+    for (name, a), b in zip(net.state_dict().items(), again.state_dict().values(), strict=True):
+        torch.testing.assert_close(
+            a, b, rtol=1e-3 if half else 0, atol=1e-6 if half else 0, msg=name
+        )
+    assert checkpoint.card(path)["source"] == "phantom/elm"
+    assert [p.name for p in path.parent.iterdir()] == ["net.safetensors"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "net.safetensors"
+    net = UNet(**SMALL)
+    sitta.models.save(net, path, {})
+    before = path.read_bytes()
+
+    def full_disk(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint.os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        sitta.models.save(net, path, {"other": 1})
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_shipped_model():
+    path = checkpoint.find("phantom-alder")
+    assert path.stat().st_size <= 2_000_000
+    about = checkpoint.card(path)
+    assert about["command"].startswith("python scripts/train_phantom.py --site alder")
+    assert about["dice"]["alder"] > 0.9
+    assert all(
+        figure < about["dice"]["alder"] - 0.05
+        for s, figure in about["dice"].items()
+        if s != "alder"
+    )
+
+
+def test_what_is_not_a_checkpoint(tmp_path):
+    with pytest.raises(sitta.SittaError, match=r"no model or file 'phantom-oak'.*phantom-alder"):
+        sitta.load("phantom-oak")
+    text = tmp_path / "a.safetensors"
+    text.write_text("not tensors")
+    with pytest.raises(sitta.SittaError, match="not a readable safetensors"):
+        sitta.load(text)
+    bare = tmp_path / "b.safetensors"
+    save_file({"w": torch.zeros(1)}, bare)
+    with pytest.raises(sitta.UnsupportedModel, match="does not say which network"):
+        sitta.load(bare)
+    other = tmp_path / "c.safetensors"
+    save_file({"w": torch.zeros(1)}, other, metadata={"sitta": json.dumps({"architecture": "X"})})
+    with pytest.raises(sitta.UnsupportedModel, match=r"does not know.*UNet.*X"):
+        sitta.load(other)
+    wrong = tmp_path / "d.safetensors"
+    card = {"architecture": "UNet", "config": {"channels": 4}}
+    save_file({"w": torch.zeros(1)}, wrong, metadata={"sitta": json.dumps(card)})
+    with pytest.raises(sitta.UnsupportedModel, match="do not fit"):
+        sitta.load(wrong)

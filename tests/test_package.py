@@ -1,0 +1,122 @@
+"""The package as a whole: what it exports, what it imports, what it drags in, how fast it answers."""
+
+import re
+import subprocess
+import sys
+import time
+from importlib.metadata import distributions
+from pathlib import Path
+
+import pytest
+import torch
+
+import sitta
+
+ROOT = Path(__file__).parent.parent
+EVERYTHING = "import sitta, sys; [getattr(sitta, n) for n in sitta.__all__]"
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def third_party(setup):
+    listing = "print(*{m.split('.')[0] for m in sys.modules} - set(sys.stdlib_module_names))"
+    return {m for m in run(f"{setup}; {listing}") if not m.startswith("_")} - {"sitta"}
+
+
+def test_import_loads_torch_and_numpy_only():
+    alone = third_party("import torch, numpy, sys")
+    assert {"torch", "numpy"} <= alone
+    assert third_party(EVERYTHING) <= alone
+
+
+def test_import_alone_loads_nothing_heavy():
+    assert "torch" not in third_party("import sitta, sys")
+
+
+def test_all_is_exactly_what_is_public():
+    assert sorted(sitta.__all__) == sitta.__all__
+    assert dir(sitta) == sitta.__all__
+    for name in sitta.__all__:
+        assert getattr(sitta, name) is not None
+    expected = {"InTEnt", "Source", "Prediction", "inspect", "load", "method", "methods", "models"}
+    expected |= {"SittaError", "UnsupportedModel", "InvalidImage", "InvalidSetting"}
+    assert set(sitta.__all__) == expected | {"data", "__version__"}
+    with pytest.raises(AttributeError, match="no attribute 'Intent'"):
+        _ = sitta.Intent
+
+
+def test_functions_keep_their_names_after_submodules_are_loaded():
+    found = run(
+        f"{EVERYTHING}; import sitta.cli; print(callable(sitta.methods), callable(sitta.inspect))"
+    )
+    assert found == ["True", "True"]
+
+
+def test_no_forbidden_dependency():
+    names = {d.metadata["Name"].lower() for d in distributions()}
+    assert not names & {"torchvision", "torchaudio", "timm", "segmentation-models-pytorch"}
+    if torch.version.cuda:
+        pytest.skip("torch is a CUDA build here, which brings its own packages")
+    assert not [n for n in names if re.match(r"nvidia|cuda|triton", n)]
+
+
+def test_constraints_pin_every_dependency():
+    pinned = {
+        line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().split()
+    }
+    project = (ROOT / "pyproject.toml").read_text()
+    block = re.search(r"dependencies = \[(.*?)\]\n\n\[project.scripts", project, re.S).group(1)
+    wanted = {m.lower() for m in re.findall(r'"([a-zA-Z0-9-]+)[>="]', block)}
+    assert wanted
+    assert wanted <= {p.replace("_", "-") for p in pinned}
+
+
+def test_pre_commit_runs_what_make_check_runs():
+    hooks = re.findall(r"entry: \.venv/bin/(.+?),", (ROOT / ".pre-commit-config.yaml").read_text())
+    recipe = (ROOT / "Makefile").read_text().split("\ncheck:")[1].split("\n\n")[0]
+    assert hooks == re.findall(r"\t\$\(BIN\)/(.+)", recipe)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["demo", "--help"]])
+def test_help_answers_without_torch(words):
+    code = f"import sys; sys.argv = ['sitta', *{words}]; from sitta.cli import main; main()"
+    watch = f"import atexit, sys; atexit.register(lambda: print('torch' in sys.modules)); {code}"
+    assert run(watch)[-1] == "False"
+
+
+def test_help_is_fast():
+    def seconds(words):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *words], capture_output=True, check=True)
+        return time.perf_counter() - start
+
+    bare = min(seconds(["-c", "pass"]) for _ in range(3))
+    assert min(seconds(["-m", "sitta", "--help"]) for _ in range(3)) < 0.5 + 10 * bare
+
+
+def test_version_is_one_place():
+    done = subprocess.run(
+        [sys.executable, "-m", "sitta", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"sitta {sitta.__version__}"
+    assert (
+        f"## [{sitta.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+        or "Unreleased" in (ROOT / "CHANGELOG.md").read_text()
+    )
+
+
+def test_no_path_or_picture_of_private_data_is_tracked():
+    listed = subprocess.run(
+        ["git", "ls-files"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    for name in listed.stdout.split():
+        assert not re.search(r"(CHNCXR|MCUCXR|JPCLN|\.dcm$|\.nii)", name), name

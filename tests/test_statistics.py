@@ -1,0 +1,323 @@
+"""MixedNorm and the twin on every kind of BatchNorm and every odd model."""
+
+import copy
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+import sitta
+from sitta.statistics import Mixing, affine_rows, moments
+from sitta.twin import Twin, Twins, twin
+from tests.nets import CONV, NORM, assert_untouched, case, snapshot, trained
+
+
+def sequence(norm, dims=2):
+    return nn.Sequential(CONV[dims](1, 4, 3, padding=1), norm, nn.SiLU(), CONV[dims](4, 1, 1))
+
+
+def lambda_0(net, image):
+    """BatchNorm in train mode on this image alone: torch's own batch statistics."""
+    other = copy.deepcopy(net).eval()
+    for m in other.modules():
+        if isinstance(m, nn.modules.batchnorm._BatchNorm):
+            m.train()
+    with torch.no_grad():
+        return other(image[None])[0].sigmoid()
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("kind", ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"])
+def test_every_kind_of_batch_norm(kind, affine):
+    norm = getattr(nn, kind)(4, affine=affine)
+    dims = {"BatchNorm1d": 2, "BatchNorm3d": 3}.get(kind, 2)
+    if kind == "BatchNorm1d":
+        norm = nn.Sequential(nn.Flatten(2), norm, nn.Unflatten(2, (6, 6)))
+    net = sequence(norm, dims)
+    shape = (1, *[6] * dims)
+    if kind == "SyncBatchNorm":  # trains on a GPU only: its statistics are set by hand
+        norm.running_mean.uniform_(-1, 1)
+        norm.running_var.uniform_(0.5, 2)
+        net.eval()
+    else:
+        trained(net, shape)
+    images = torch.rand(2, *shape)
+    p = sitta.InTEnt(net)(images)
+    with torch.no_grad():
+        torch.testing.assert_close(p.members[0], net.eval()(images).sigmoid())
+    if kind != "SyncBatchNorm":
+        for n in range(2):
+            torch.testing.assert_close(p.members[-1, n], lambda_0(net, images[n]))
+    assert not torch.allclose(p.members[0], p.members[-1], atol=1e-3)
+
+
+def test_a_subclass_keeps_what_it_adds():
+    class NormRelu(nn.BatchNorm2d):
+        def forward(self, x):
+            return super().forward(x).relu() + 1
+
+    net = trained(sequence(NormRelu(4)), (1, 8, 8))
+    image = torch.rand(1, 8, 8)
+    p = sitta.InTEnt(net)(image)
+    torch.testing.assert_close(p.members[0], net(image[None])[0].sigmoid().detach())
+    torch.testing.assert_close(p.members[-1], lambda_0(net, image))
+
+
+def test_a_subclass_that_normalises_by_itself_is_refused():
+    class Own(nn.BatchNorm2d):
+        def forward(self, x):
+            return (x - self.running_mean.view(1, -1, 1, 1)) * 2
+
+    net = trained(sequence(Own(4)), (1, 8, 8))
+    with pytest.raises(sitta.UnsupportedModel, match=r"Layer '1' \(Own\).*super"):
+        sitta.InTEnt(net)(torch.rand(1, 8, 8))
+
+
+class Twice(nn.Module):
+    """One BatchNorm at two places: each has statistics of its own for this image."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)
+        self.norm, self.head = nn.BatchNorm2d(4), nn.Conv2d(4, 1, 1)
+
+    def forward(self, x):
+        return self.head(self.norm(self.b(self.norm(self.a(x)).relu())))
+
+
+def test_one_module_used_twice():
+    net = trained(Twice(), (1, 8, 8))
+    image = torch.rand(1, 8, 8)
+    p = sitta.InTEnt(net)(image)
+    torch.testing.assert_close(p.members[0], net(image[None])[0].sigmoid().detach())
+    torch.testing.assert_close(p.members[-1], lambda_0(net, image))
+    parts = sitta.InTEnt(net, members_at_once=1)(image)
+    torch.testing.assert_close(parts.members, p.members, rtol=0, atol=1e-6)
+
+
+def test_without_running_statistics_each_image_stays_by_itself():
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3),
+        nn.BatchNorm2d(4, track_running_stats=False),
+        nn.BatchNorm2d(4),
+        nn.Conv2d(4, 1, 1),
+    ).eval()
+    images = torch.rand(3, 1, 8, 8)
+    p = sitta.InTEnt(net)(images)
+    for n in range(3):  # a batch in net itself would mix the images
+        with torch.no_grad():
+            torch.testing.assert_close(p.members[0, n], net(images[n : n + 1])[0].sigmoid())
+    only = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, track_running_stats=False))
+    with pytest.raises(sitta.UnsupportedModel, match="without running statistics"):
+        sitta.InTEnt(only)
+
+
+def test_wrappers():
+    net, images = case()
+    expected = sitta.InTEnt(net)(images).probability
+    wrapped = nn.DataParallel(net)
+    before = snapshot(wrapped)
+    assert torch.equal(sitta.InTEnt(wrapped)(images).probability, expected)
+    assert_untouched(wrapped, before)
+    inside = nn.Sequential(nn.Identity(), nn.DataParallel(net))
+    assert torch.equal(sitta.InTEnt(inside)(images).probability, expected)
+    compiled = torch.compile(net, backend="eager")
+    assert torch.equal(sitta.InTEnt(compiled)(images).probability, expected)
+    assert sitta.inspect(wrapped).census.model == "Net"
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_torchscript_is_refused():
+    net, _ = case()
+    with pytest.raises(sitta.UnsupportedModel, match="TorchScript"):
+        twin(torch.jit.script(net), Mixing())
+
+
+def test_pool_mean_averages_over_views():
+    net = trained(sequence(nn.BatchNorm2d(4)), (1, 8, 8))
+    views = torch.rand(5, 1, 8, 8)
+    one = Twin(net)
+    with torch.no_grad():
+        found = one.run(views, torch.full((5,), 0.3), pool="mean")[:, 0]
+        h = net[0](views)
+        mean = 0.3 * net[1].running_mean + 0.7 * h.mean((2, 3)).mean(0)
+        var = 0.3 * net[1].running_var + 0.7 * h.var((2, 3), correction=0).mean(0)
+        norm = nn.functional.batch_norm(h, mean, var, net[1].weight, net[1].bias)
+        torch.testing.assert_close(found, net[2:](norm))
+
+
+@pytest.mark.parametrize("pool", ["own", "first"])
+@pytest.mark.parametrize("unbiased", [False, True])
+def test_pool_own_and_first_in_one_layer(pool, unbiased):
+    net = trained(sequence(nn.BatchNorm2d(4)), (1, 5, 5))
+    image, lambdas = torch.rand(1, 1, 5, 5), torch.tensor([0.0, 0.4])
+    with torch.no_grad():
+        found = Twin(net).run(image.repeat(2, 1, 1, 1), lambdas, pool=pool, unbiased=unbiased)[1]
+        h = net[0](image)
+        mean = 0.4 * net[1].running_mean + 0.6 * h.mean((0, 2, 3))
+        var = 0.4 * net[1].running_var + 0.6 * h.var((0, 2, 3), correction=int(unbiased))
+        norm = nn.functional.batch_norm(h, mean, var, net[1].weight, net[1].bias)
+        torch.testing.assert_close(found, net[2:](norm))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_statistics_of_half_precision_are_float32(dtype):
+    x = (torch.rand(2, 3, 40, 40) * 100 + 300).to(dtype)
+    mean, var = moments(x)
+    assert mean.dtype == var.dtype == torch.float32
+    torch.testing.assert_close(mean, x.double().mean((2, 3)).float())
+    torch.testing.assert_close(var, x.double().var((2, 3), correction=0).float(), rtol=1e-5, atol=0)
+    net = sequence(nn.BatchNorm2d(4)).eval().to(torch.bfloat16)
+    p = sitta.InTEnt(net)(torch.rand(1, 8, 8) * 50)
+    assert p.probability.dtype == torch.bfloat16
+    assert p.probability.isfinite().all()
+
+
+def test_moments_are_exact_far_from_zero():
+    x = torch.randn(1, 2, 256, 256) * 0.01 + 100
+    mean, var = moments(x)
+    torch.testing.assert_close(var, x.double().var((2, 3), correction=0).float(), rtol=1e-5, atol=0)
+    torch.testing.assert_close(mean, x.double().mean((2, 3)).float(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_affine_rows_and_its_gradients(layout):
+    x = torch.randn(2, 3, 4, 5, dtype=torch.float64).to(memory_format=layout).requires_grad_()
+    scale, shift = (torch.randn(2, 3, dtype=torch.float64).requires_grad_() for _ in range(2))
+    expected = x * scale[..., None, None] + shift[..., None, None]
+    torch.testing.assert_close(affine_rows(x, scale, shift), expected)
+    assert torch.autograd.gradcheck(affine_rows, (x, scale, shift))
+
+
+def test_gradients_flow_through_in_layer_statistics():
+    net = trained(sequence(nn.BatchNorm2d(4)), (1, 6, 6)).double()
+    one, image = Twin(net), torch.rand(1, 1, 6, 6, dtype=torch.float64)
+
+    def through(weight):
+        return one.run(image, torch.zeros(1), pool="own", parameters={"0.weight": weight}).sum()
+
+    assert torch.autograd.gradcheck(through, net[0].weight.detach().clone().requires_grad_())
+
+
+def test_the_twin_copies_no_weights():
+    net, _ = case()
+    other = twin(net, Mixing())
+    assert {id(p) for p in other.parameters()} == {id(p) for p in net.parameters()}
+    shared = dict(other.named_buffers())
+    for name, buffer in net.named_buffers():
+        assert "running" not in name or shared[name] is buffer
+
+
+def test_later_changes_of_the_model_are_seen():
+    net, images = case()
+    adapt = sitta.InTEnt(net)
+    before = adapt(images).probability
+    with torch.no_grad():
+        net.head.weight.mul_(2)
+    assert torch.equal(adapt(images).probability, sitta.InTEnt(net)(images).probability)
+    assert not torch.equal(adapt(images).probability, before)
+    net.double()  # gives the model new buffers
+    assert adapt(images).probability.dtype == torch.float64
+
+
+def test_a_model_that_counts_its_calls_starts_over_each_time():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm2d(1)
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x):
+            self.calls += 1
+            return self.norm(x) * self.calls
+
+    net = Counting().eval()
+    adapt, image = sitta.InTEnt(net), torch.rand(1, 6, 6)
+    first, second = adapt(image), adapt(image)
+    assert torch.equal(first.probability, second.probability)
+    assert net.calls == 0
+
+
+def test_a_model_that_cannot_be_copied_is_refused():
+    net, _ = case()
+    net.lock = threading.Lock()
+    with pytest.raises(sitta.UnsupportedModel, match="cannot be copied"):
+        sitta.InTEnt(net)
+
+
+def test_a_computed_tensor_among_the_attributes_is_no_obstacle():
+    net, images = case()
+    net.last = net(images)  # has a graph, which deepcopy refuses
+    before = net.last.detach().clone()
+    sitta.InTEnt(net)(images)
+    assert torch.equal(net.last, before)
+
+
+def test_a_path_that_depends_on_values_is_refused():
+    class Branching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.BatchNorm2d(1), nn.BatchNorm2d(1)
+            self.first.running_mean.fill_(-5)
+
+        def forward(self, x):
+            h = self.first(x)
+            return self.second(h) if h.mean() > 1 else h
+
+    with pytest.raises(sitta.UnsupportedModel, match="depends on the values"):
+        sitta.InTEnt(Branching().eval(), members_at_once=1)(torch.rand(1, 6, 6))
+
+
+def test_twins_are_lent_to_one_at_a_time():
+    net, _ = case()
+    twins = Twins(net)
+    with twins.borrow() as one, twins.borrow() as other:
+        assert one is not other
+    with twins.borrow() as again:
+        assert again in (one, other)
+
+
+class Outputs(nn.Module):
+    def __init__(self, form):
+        super().__init__()
+        self.form, self.norm, self.conv = form, NORM[2](1), nn.Conv2d(1, 2, 1)
+
+    def forward(self, x):
+        z = self.conv(self.norm(x))
+        return self.form(z)
+
+
+@pytest.mark.parametrize(
+    ("form", "output"),
+    [
+        (lambda z: {"out": z, "aux": z * 0}, "out"),
+        (lambda z: (z * 0, z), 1),
+        (lambda z: [z, z * 0], 0),
+        (lambda z: {"deep": [z]}, lambda raw: raw["deep"][0]),
+        (lambda z: z, None),
+    ],
+)
+def test_outputs(form, output):
+    net = Outputs(form).eval()
+    image = torch.rand(1, 5, 5)
+    p = sitta.InTEnt(net, output=output)(image)
+    expected = net.conv(net.norm(image[None])).softmax(1)[0].detach()
+    torch.testing.assert_close(p.members[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("form", "output", "message"),
+    [
+        (lambda z: {"out": z}, None, r"dict with the keys 'out'.*output="),
+        (lambda z: {"out": z}, "logits", r"output='logits' is not in.*'out'"),
+        (lambda z: (z, z), 2, r"tuple of 2, to be indexed from 0 to 1"),
+        (lambda z: z.mean((2, 3)), None, r"not a map of logits"),
+        (lambda z: z.mean(0, keepdim=True)[:, :, 0], "x", r"output='x'"),
+        (lambda z: z.argmax(1, keepdim=True), None, r"not a map of logits.*int64"),
+        (lambda z: "text", None, r"str"),
+    ],
+)
+def test_outputs_that_are_not_logits(form, output, message):
+    with pytest.raises(sitta.SittaError, match=message):
+        sitta.InTEnt(Outputs(form).eval(), output=output)(torch.rand(1, 5, 5))
