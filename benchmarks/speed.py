@@ -2,9 +2,11 @@
 
     python benchmarks/speed.py [--presets compact paper] [--rounds 9]
 
-The variants of a preset take turns, so that noise hits all of them alike; medians are compared.
-Memory is the rise of the resident set's peak in a process of its own. Results go to speed.json and
-speed.md beside this file.
+The variants of a preset take turns, so that noise hits all of them alike, and a ratio is the median
+over the turns of the ratio within a turn.
+Memory is the rise of the resident set's peak in a process of its own, median of several; six plain
+forwards in a row, which keep nothing, show how much of it is the allocator's (tests/test_memory.py
+counts live tensors exactly). Results go to speed.json and speed.md beside this file.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ def network(preset: str) -> UNet:
     return net
 
 
-def seconds(variants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median time of each variant, taking turns."""
+def seconds(variants: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Times of each variant, taking turns."""
     times: dict[str, list[float]] = {name: [] for name in variants}
     for turn in range(rounds + 1):
         for name, call in variants.items():
@@ -49,7 +51,12 @@ def seconds(variants: dict[str, Callable[[], object]], rounds: int) -> dict[str,
             call()
             if turn:  # the first round warms up
                 times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(t) for name, t in times.items()}
+    return times
+
+
+def ratio(one: list[float], other: list[float]) -> float:
+    """Median over the turns of the ratio within a turn."""
+    return statistics.median(a / b for a, b in zip(one, other, strict=True))
 
 
 def plain(net: UNet, rows: torch.Tensor) -> Callable[[], object]:
@@ -79,11 +86,11 @@ def time_preset(preset: str, rounds: int) -> dict[str, float]:
         rounds,
     )
     return {
-        "seconds of one forward": found["batch 1"],
+        "seconds of one forward": statistics.median(found["batch 1"]),
         "seconds to build the adapter": build,
-        "InTEnt / batch of 6": found["intent"] / found["batch 6"],
-        "InTEnt in parts of 1 / batch of 6": found["in parts"] / found["batch 6"],
-        "InTEnt / one forward": found["intent"] / found["batch 1"],
+        "InTEnt / batch of 6": ratio(found["intent"], found["batch 6"]),
+        "InTEnt in parts of 1 / batch of 6": ratio(found["in parts"], found["batch 6"]),
+        "InTEnt / one forward": ratio(found["intent"], found["batch 1"]),
     }
 
 
@@ -91,11 +98,16 @@ def peak(preset: str, what: str, size: int) -> float:
     """MB by which the peak of the resident set rises over a call, in this process."""
     net, image = network(preset), torch.rand(1, size, size)
     adapt = sitta.InTEnt(net, members_at_once=1)
-    call = plain(net, image[None]) if what == "plain" else lambda: adapt(image)
+    times, call = 1, plain(net, image[None])
+    if what == "intent":
+        call = lambda: adapt(image)  # noqa: E731
+    elif what == "six":
+        times = 6
     plain(net, image[None, :, :32, :32])()  # load the kernels
     resident = _status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # reset the peak
-    call()
+    for _ in range(times):
+        call()
     return (_status("VmHWM") - resident) / 1024
 
 
@@ -107,15 +119,16 @@ def _status(field: str) -> int:
 def memory_preset(preset: str, size: int = 512) -> dict[str, float]:
     """Ratio of peak memory for one preset, each in a process of its own."""
     found = {}
-    for what in ("plain", "intent"):
+    for what in ("plain", "six", "intent"):
         command = [sys.executable, __file__, "--peak", preset, what, str(size)]
         tries = [
-            subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(3)
+            subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(7)
         ]
         found[what] = statistics.median(float(t.stdout) for t in tries)
     return {
         f"MB of one forward at {size}": found["plain"],
         "memory of InTEnt in parts of 1 / one forward": found["intent"] / found["plain"],
+        "memory of six forwards in a row / one forward": found["six"] / found["plain"],
     }
 
 
@@ -123,7 +136,7 @@ def main() -> None:
     """Measure, print, and store."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--presets", nargs="+", default=["compact", "paper"])
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--peak", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.peak:
@@ -131,7 +144,7 @@ def main() -> None:
         return
     rows = {}
     for preset in given.presets:
-        rounds = given.rounds if preset == "compact" else max(3, given.rounds // 3)
+        rounds = given.rounds if preset == "compact" else max(3, given.rounds // 5)
         rows[preset] = {**time_preset(preset, rounds), **memory_preset(preset)}
         print(preset, json.dumps(rows[preset], indent=2), flush=True)
     machine = {

@@ -46,7 +46,7 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
         >>> mean.item(), var.item()
         (2.0, 1.0)
     """
-    flat = x.to(_precise(x)).flatten(2)
+    flat = x.to(precise(x)).flatten(2)
     mean = flat.mean(dim=2, keepdim=True)
     deviation = flat - mean
     squares = deviation.square() if deviation.requires_grad else deviation.square_()
@@ -68,7 +68,8 @@ def affine_rows(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     return flat.view_as(x)
 
 
-def _precise(x: Tensor) -> torch.dtype:
+def precise(x: Tensor) -> torch.dtype:
+    """The type to compute statistics of ``x`` in: float32 or better."""
     return torch.promote_types(x.dtype, torch.float32)
 
 
@@ -111,6 +112,7 @@ class Mixing:
     ) -> None:
         """Set up the next pass; the arguments are those of ``Twin.run``."""
         self._lambdas = lambdas.view(-1, 1, 1)  # (R, 1, 1)
+        self._rest, self._ones = 1 - self._lambdas, self._lambdas == 1
         self._is_source = bool((lambdas == 1).all())  # nothing of the image is needed
         self._pool, self._unbiased = pool, unbiased
         self._tape, self._replay = tape, bool(tape)
@@ -120,7 +122,7 @@ class Mixing:
         """Mean and variance to normalise ``x`` (R*N, C, *S) with, each (R*N, C)."""
         if layer.running_mean is None or layer.running_var is None:
             return moments(x)  # no source to mix with: each image by itself
-        kind = _precise(x)
+        kind = precise(x)
         source = layer.running_mean.to(kind), layer.running_var.to(kind)  # (C,) each
         if x[0, 0].numel() == 1 and not self._is_source:
             self.notes.add(TINY_MAP)  # one value has no variance: this layer stays at its source
@@ -159,9 +161,9 @@ class Mixing:
 
     def _mix(self, source: Tensor, image: Tensor) -> Tensor:
         """Eq. 5 for all rows: (C,) with (N, C) or (R, N, C) gives (R, N, C)."""
-        lam = self._lambdas.to(source.dtype)
+        mixed = self._lambdas * source + self._rest * image
         # At lambda 1 the image must not matter, not even when its statistics have overflowed.
-        return torch.where(lam == 1, source, lam * source + (1 - lam) * image)
+        return torch.where(self._ones, source, mixed)
 
 
 class MixedNorm(_BatchNorm):

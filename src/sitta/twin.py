@@ -20,7 +20,7 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sitta.errors import InvalidSetting, UnsupportedModel
-from sitta.statistics import Mixing, Pool, Tape, mix_norm
+from sitta.statistics import Mixing, Pool, Tape, mix_norm, precise
 
 Output = str | int | Callable[[Any], Tensor] | None
 WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
@@ -150,7 +150,7 @@ class Twin:
         Returns:
             Logits, ``(R, N, C, *S)``.
         """
-        self._mixing.begin(lambdas.to(rows.device), pool, unbiased, tape)
+        self._mixing.begin(lambdas.to(rows.device, precise(rows)), pool, unbiased, tape)
         if parameters is None:
             raw = self.module(rows)
         else:

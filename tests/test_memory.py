@@ -1,0 +1,61 @@
+"""Memory: live tensors, counted exactly, so that the machine's noise plays no part."""
+
+import weakref
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import sitta
+from sitta.models import UNet
+
+
+class Watch(TorchDispatchMode):
+    """Bytes of the storages that are alive, and their peak."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.now, self.peak = set(), 0, 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for t in out if isinstance(out, (tuple, list)) else [out]:
+            if isinstance(t, torch.Tensor):
+                self._add(t.untyped_storage())
+        return out
+
+    def _add(self, storage):
+        key, size = storage._cdata, storage.nbytes()
+        if key not in self.seen:
+            self.seen.add(key)
+            self.now += size
+            self.peak = max(self.peak, self.now)
+            weakref.finalize(storage, self._drop, key, size)
+
+    def _drop(self, key, size):
+        self.seen.discard(key)
+        self.now -= size
+
+
+def peak(call):
+    with Watch() as watch, torch.no_grad():
+        call()
+    return watch.peak
+
+
+def test_one_member_at_once_needs_little_more_than_a_plain_forward():
+    net, image = UNet.preset("compact").eval(), torch.rand(1, 128, 128)
+    plain = peak(lambda: net(image[None]))
+    one, whole = sitta.InTEnt(net, members_at_once=1), sitta.InTEnt(net)
+    assert plain > 5e6
+    assert peak(lambda: one(image)) <= 1.3 * plain
+    assert peak(lambda: whole(image)) > 4 * plain  # so that the watch does see what it should
+
+
+def test_building_copies_no_weights():
+    with torch.device("meta"):
+        shapes = UNet.preset("paper")
+    net = shapes.to_empty(device="cpu")
+    watch = Watch()
+    with watch:
+        sitta.InTEnt(net)
+    assert watch.peak < 1e5
