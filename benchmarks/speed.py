@@ -116,17 +116,19 @@ def _status(field: str) -> int:
     return int(next(line for line in lines if line.startswith(field)).split()[1])
 
 
-def memory_preset(preset: str, size: int = 512) -> dict[str, float]:
+def memory_preset(preset: str, size: int, tries: int) -> dict[str, float]:
     """Ratio of peak memory for one preset, each in a process of its own."""
     found = {}
     for what in ("plain", "six", "intent"):
         command = [sys.executable, __file__, "--peak", preset, what, str(size)]
-        tries = [
-            subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(7)
+        done = [
+            subprocess.run(command, capture_output=True, text=True, check=True)
+            for _ in range(tries)
         ]
-        found[what] = statistics.median(float(t.stdout) for t in tries)
+        found[what] = statistics.median(float(d.stdout) for d in done)
     return {
-        f"MB of one forward at {size}": found["plain"],
+        "side of the image for memory": size,
+        "MB of one forward": found["plain"],
         "memory of InTEnt in parts of 1 / one forward": found["intent"] / found["plain"],
         "memory of six forwards in a row / one forward": found["six"] / found["plain"],
     }
@@ -144,8 +146,10 @@ def main() -> None:
         return
     rows = {}
     for preset in given.presets:
-        rounds = given.rounds if preset == "compact" else max(3, given.rounds // 5)
-        rows[preset] = {**time_preset(preset, rounds), **memory_preset(preset)}
+        small = preset == "compact"
+        rounds = given.rounds if small else max(3, given.rounds // 5)
+        memory = memory_preset(preset, 512, 7) if small else memory_preset(preset, 256, 3)
+        rows[preset] = {**time_preset(preset, rounds), **memory}
         print(preset, json.dumps(rows[preset], indent=2), flush=True)
     machine = {
         "processor": platform.machine(),
@@ -158,7 +162,9 @@ def main() -> None:
 
 
 def store(rows: dict[str, dict[str, float]], machine: dict[str, object]) -> None:
-    """Write the results beside this file."""
+    """Write the results beside this file; presets that were not measured now stay."""
+    if (HERE / "speed.json").exists():
+        rows = {**json.loads((HERE / "speed.json").read_text())["rows"], **rows}
     (HERE / "speed.json").write_text(
         json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n"
     )

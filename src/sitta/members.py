@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Literal
 
 import torch
@@ -55,7 +56,8 @@ def member_logits(
     """
     if statistics == "in-layer" or all(lam == 1 for lam in lambdas):
         parts = _split(lambdas, at_once or len(lambdas))
-        return torch.cat([_pass(twin, images, part, "own", unbiased) for part in parts])
+        passes = (_pass(twin, images, part, "own", unbiased) for part in parts)
+        return _collect(passes, len(lambdas))
     others = [lam for lam in lambdas if unbiased or lam != 0]
     logits = _captured(twin, images, others, unbiased, at_once or len(others) + 1)
     rows = iter(range(1, len(others) + 1))
@@ -69,7 +71,20 @@ def _captured(
     """Logits of the capturing row, then of the others."""
     parts = list(_split([0.0, *others], at_once))
     tape = Tape() if len(parts) > 1 else None  # the first pass fills it, the rest play it back
-    return torch.cat([_pass(twin, images, part, "first", unbiased, tape) for part in parts])
+    passes = (_pass(twin, images, part, "first", unbiased, tape) for part in parts)
+    return _collect(passes, 1 + len(others))
+
+
+def _collect(passes: Iterator[Tensor], count: int) -> Tensor:
+    """The logits of all passes one after the other, in memory that is taken once."""
+    first = next(passes)
+    if len(first) == count:
+        return first
+    logits, done = first.new_empty(count, *first.shape[1:]), 0
+    for part in chain([first], passes):
+        logits[done : done + len(part)] = part
+        done += len(part)
+    return logits
 
 
 def _pass(

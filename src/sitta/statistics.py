@@ -76,18 +76,32 @@ def precise(x: Tensor) -> torch.dtype:
 class Tape:
     """Statistics of the images in every layer, in the order in which the layers were called.
 
-    Filled by the pass that captures, played back by passes over further members.
+    Filled by the pass that captures, played back by passes over further members. The numbers go to
+    one block of memory that is there before the pass begins: small tensors that outlive it, scattered
+    among its large ones, would keep the allocator from using that memory again.
     """
 
     def __init__(self) -> None:
         self._entries: list[tuple[str, Tensor, Tensor]] = []
+        self._room = torch.empty(0)
 
     def __len__(self) -> int:
         return len(self._entries)
 
+    def reserve(self, numbers: int, like: Tensor) -> None:
+        """Make room for this many numbers, in the type of ``like``."""
+        self._room = torch.empty(numbers, dtype=like.dtype, device=like.device)
+
     def write(self, layer: str, mean: Tensor, var: Tensor) -> None:
         """Add what ``layer`` saw."""
-        self._entries.append((layer, mean.detach(), var.detach()))
+        self._entries.append((layer, self._keep(mean), self._keep(var)))
+
+    def _keep(self, values: Tensor) -> Tensor:
+        values = values.detach()
+        if values.numel() > self._room.numel() or values.dtype != self._room.dtype:
+            return values  # a layer used twice: more than was foreseen
+        kept, self._room = self._room.split([values.numel(), self._room.numel() - values.numel()])
+        return kept.view_as(values).copy_(values)
 
     def read(self, position: int, layer: str) -> tuple[Tensor, Tensor]:
         """What was seen at ``position``, which must stem from ``layer``."""

@@ -20,7 +20,7 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sitta.errors import InvalidSetting, UnsupportedModel
-from sitta.statistics import Mixing, Pool, Tape, mix_norm, precise
+from sitta.statistics import MixedNorm, Mixing, Pool, Tape, mix_norm, precise
 
 Output = str | int | Callable[[Any], Tensor] | None
 WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
@@ -105,6 +105,9 @@ class Twin:
         self._model, self._output = model, output
         self._mixing = Mixing()
         self.module = twin(model, self._mixing)
+        self._features = sum(
+            m.num_features for m in self.module.modules() if isinstance(m, MixedNorm)
+        )
         self._tensors = tuple(chain(model.parameters(), model.buffers()))
         mine = dict(self.module.named_buffers())
         theirs = dict(unwrap(model).named_buffers())
@@ -150,7 +153,10 @@ class Twin:
         Returns:
             Logits, ``(R, N, C, *S)``.
         """
-        self._mixing.begin(lambdas.to(rows.device, precise(rows)), pool, unbiased, tape)
+        lambdas = lambdas.to(rows.device, precise(rows))
+        if tape is not None and not tape:
+            tape.reserve(2 * self._features * (len(rows) // len(lambdas)), lambdas)
+        self._mixing.begin(lambdas, pool, unbiased, tape)
         if parameters is None:
             raw = self.module(rows)
         else:
