@@ -72,9 +72,8 @@ def plain(net: UNet, rows: torch.Tensor) -> Callable[[], object]:
 def time_preset(preset: str, rounds: int) -> dict[str, float]:
     """Ratios of run times for one preset."""
     net, image = network(preset), torch.rand(1, SIZE, SIZE)
-    start = time.perf_counter()
+    builds = seconds({"build": lambda: sitta.InTEnt(net)}, 5)["build"]
     intent = sitta.InTEnt(net)
-    build = time.perf_counter() - start
     parts = sitta.InTEnt(net, members_at_once=1)
     found = seconds(
         {
@@ -87,7 +86,7 @@ def time_preset(preset: str, rounds: int) -> dict[str, float]:
     )
     return {
         "seconds of one forward": statistics.median(found["batch 1"]),
-        "seconds to build the adapter": build,
+        "seconds to build the adapter": statistics.median(builds),
         "InTEnt / batch of 6": ratio(found["intent"], found["batch 6"]),
         "InTEnt in parts of 1 / batch of 6": ratio(found["in parts"], found["batch 6"]),
         "InTEnt / one forward": ratio(found["intent"], found["batch 1"]),

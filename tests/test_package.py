@@ -41,7 +41,8 @@ def test_all_is_exactly_what_is_public():
     assert dir(sitta) == sitta.__all__
     for name in sitta.__all__:
         assert getattr(sitta, name) is not None
-    expected = {"InTEnt", "Source", "Prediction", "inspect", "load", "method", "methods", "models"}
+    expected = {"InTEnt", "Source", "Tent", "SAR", "FSeg", "SITA", "MEMO"}
+    expected |= {"Prediction", "inspect", "load", "method", "methods", "models"}
     expected |= {"SittaError", "UnsupportedModel", "InvalidImage", "InvalidSetting"}
     assert set(sitta.__all__) == expected | {"data", "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'Intent'"):

@@ -18,7 +18,7 @@ from sitta._version import __version__
 
 if TYPE_CHECKING:
     from sitta import data, models
-    from sitta.adaptation import InTEnt, Source, method, methods
+    from sitta.adaptation import MEMO, SAR, SITA, FSeg, InTEnt, Source, Tent, method, methods
     from sitta.errors import InvalidImage, InvalidSetting, SittaError, UnsupportedModel
     from sitta.inspection import inspect
     from sitta.models import load
@@ -26,12 +26,17 @@ if TYPE_CHECKING:
 
 # Names are loaded when first used (PEP 562), so that `sitta --help` never waits for torch.
 _HOMES = {
+    "FSeg": "sitta.adaptation",
     "InTEnt": "sitta.adaptation",
     "InvalidImage": "sitta.errors",
     "InvalidSetting": "sitta.errors",
+    "MEMO": "sitta.adaptation",
     "Prediction": "sitta.prediction",
+    "SAR": "sitta.adaptation",
+    "SITA": "sitta.adaptation",
     "SittaError": "sitta.errors",
     "Source": "sitta.adaptation",
+    "Tent": "sitta.adaptation",
     "UnsupportedModel": "sitta.errors",
     "data": "sitta.data",
     "inspect": "sitta.inspection",
@@ -42,12 +47,17 @@ _HOMES = {
 }
 
 __all__ = [
+    "MEMO",
+    "SAR",
+    "SITA",
+    "FSeg",
     "InTEnt",
     "InvalidImage",
     "InvalidSetting",
     "Prediction",
     "SittaError",
     "Source",
+    "Tent",
     "UnsupportedModel",
     "__version__",
     "data",

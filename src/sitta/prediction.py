@@ -29,14 +29,14 @@ class Outcome:
     probability: Tensor  # (N, C, *S), integrated
     usable: Tensor  # (K, N), False where a member was not finite
     activation: Activation
-    codes: tuple[str, ...] = ()  # notes that hold for all images
+    codes: tuple[tuple[str, ...], ...]  # notes on how each of the N images went
 
     def pick(self, n: int) -> Outcome:
         """The outcome of image n alone."""
         cut = {f.name: getattr(self, f.name) for f in fields(self)}
         for name in ("members", "figures", "weights", "usable"):
             cut[name] = cut[name][:, n : n + 1]
-        for name in ("images", "probability"):
+        for name in ("images", "probability", "codes"):
             cut[name] = cut[name][n : n + 1]
         return Outcome(**cut)
 
@@ -152,7 +152,7 @@ class Prediction:
             o.usable,
             self.agreement.reshape(-1),
         )
-        every = tuple((*codes, *o.codes) for codes in found)
+        every = tuple((*seen, *went) for seen, went in zip(found, o.codes, strict=True))
         return every if self._batched else every[0]
 
     def summary(self) -> str:

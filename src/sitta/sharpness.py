@@ -79,12 +79,20 @@ def _rise(
     here = measure(logits)
     gradients = torch.autograd.grad(here.sum(), list(at.values()), allow_unused=True)
     with torch.no_grad():
-        used = [g.norm() for g in gradients if g is not None]
-        scale = rho / (torch.stack(used).norm() + 1e-12)  # Eq. 11; a zero gradient moves nothing
-        moved = zip(at.items(), gradients, strict=True)
-        worst = {name: p if g is None else p + scale * g for (name, p), g in moved}
-        rise = measure(forward(worst)) - here
+        rise = measure(forward(worst_nearby(at, gradients, rho))) - here
     return logits[0].detach(), rise[0].detach()
+
+
+def worst_nearby(at: Parameters, gradients: Sequence[Tensor | None], rho: float) -> Parameters:
+    """The parameters at distance ``rho`` where the loss is highest, to first order (Eq. 11).
+
+    A gradient of zero moves nothing; nor is a parameter moved that has none.
+    """
+    with torch.no_grad():
+        used = [g.norm() for g in gradients if g is not None]
+        scale = rho / (torch.stack(used).norm() + 1e-12)
+        moved = zip(at.items(), gradients, strict=True)
+        return {name: p if g is None else p + scale * g for (name, p), g in moved}
 
 
 def free_parameters(twin: Twin) -> Parameters:

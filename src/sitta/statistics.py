@@ -9,8 +9,9 @@ from is the pooling:
     members of InTEnt so go through the network in one pass, exactly.
 ``own``
     In-layer statistics: each row mixes with the statistics of its own activations.
-``mean``
-    The members are views of the image, and their statistics are averaged (SITA).
+``mean``, ``half``, ``pooled``
+    The rows are views of the image, and their statistics are averaged (SITA): over all views; half
+    for the first one and half for all others; or pooled as of one large image (MEMO).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sitta.errors import UnsupportedModel
 
-Pool = Literal["first", "own", "mean"]
+Pool = Literal["first", "own", "mean", "half", "pooled"]
 TINY_MAP = "tiny-feature-map"
 
 
@@ -77,8 +78,8 @@ class Tape:
     """Statistics of the images in every layer, in the order in which the layers were called.
 
     Filled by the pass that captures, played back by passes over further members. The numbers go to
-    one block of memory that is there before the pass begins: small tensors that outlive it, scattered
-    among its large ones, would keep the allocator from using that memory again.
+    one block of memory that is there before the pass begins: small tensors that outlive it,
+    scattered among its large ones, would keep the allocator from using that memory again.
     """
 
     def __init__(self) -> None:
@@ -101,7 +102,8 @@ class Tape:
         if values.numel() > self._room.numel() or values.dtype != self._room.dtype:
             return values  # a layer used twice: more than was foreseen
         kept, self._room = self._room.split([values.numel(), self._room.numel() - values.numel()])
-        return kept.view_as(values).copy_(values)
+        block: Tensor = kept.view_as(values)
+        return block.copy_(values)
 
     def read(self, position: int, layer: str) -> tuple[Tensor, Tensor]:
         """What was seen at ``position``, which must stem from ``layer``."""
@@ -147,9 +149,10 @@ class Mixing:
 
     def _own(self, source: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
         mean, var = (t.unflatten(0, (len(self._lambdas), -1)) for t in moments(x))  # (R, N, C)
-        if self._pool == "mean":
-            mean, var = mean.mean(dim=0, keepdim=True), var.mean(dim=0, keepdim=True)  # (1, N, C)
-        return self._mix(source[0], mean), self._mix(source[1], self._recorded(var, x))
+        values = x[0, 0].numel()
+        if self._pool != "own":
+            mean, var, values = _over_views(mean, var, values, self._pool)
+        return self._mix(source[0], mean), self._mix(source[1], self._recorded(var, values))
 
     def _first(
         self, layer: MixedNorm, source: tuple[Tensor, Tensor], x: Tensor
@@ -159,7 +162,7 @@ class Mixing:
             self._position += 1
             return self._mix(source[0], mean), self._mix(source[1], var)
         mean, biased = moments(x[: len(x) // len(self._lambdas)])  # (N, C)
-        var = self._recorded(biased, x)
+        var = self._recorded(biased, x[0, 0].numel())
         if self._tape is not None:
             self._tape.write(layer.label, mean, var)
         mixed = self._mix(source[1], var)  # (R, N, C)
@@ -169,15 +172,32 @@ class Mixing:
             mixed = torch.cat([biased[None], mixed[1:]])
         return self._mix(source[0], mean), mixed
 
-    def _recorded(self, var: Tensor, x: Tensor) -> Tensor:
-        n = x[0, 0].numel()
-        return var * (n / (n - 1)) if self._unbiased else var
+    def _recorded(self, var: Tensor, values: int) -> Tensor:
+        return var * (values / (values - 1)) if self._unbiased else var
 
     def _mix(self, source: Tensor, image: Tensor) -> Tensor:
         """Eq. 5 for all rows: (C,) with (N, C) or (R, N, C) gives (R, N, C)."""
         mixed = self._lambdas * source + self._rest * image
         # At lambda 1 the image must not matter, not even when its statistics have overflowed.
         return torch.where(self._ones, source, mixed)
+
+
+def _over_views(mean: Tensor, var: Tensor, values: int, pool: Pool) -> tuple[Tensor, Tensor, int]:
+    """Statistics (V, N, C) of views averaged to (1, N, C), and the values that each stands for."""
+    views = len(mean)
+    share = mean.new_full((views, 1, 1), 1 / views)
+    if pool == "half" and views > 1:
+        share = mean.new_full((views, 1, 1), 0.5 / (views - 1))
+        share[0] = 0.5
+    middle = (share * mean).sum(dim=0, keepdim=True)
+    inside = (share * var).sum(dim=0, keepdim=True)
+    if pool != "pooled":
+        return middle, inside, values
+    return (
+        middle,
+        inside + (share * (mean - middle).square()).sum(dim=0, keepdim=True),
+        values * views,
+    )
 
 
 class MixedNorm(_BatchNorm):

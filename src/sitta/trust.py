@@ -20,6 +20,10 @@ NOTES = {
     "constant-image": "The image has the same value everywhere.",
     "member-overflow": "A member gave values that are not finite; it does not count.",
     "tiny-feature-map": "A layer saw a single value per channel and kept its source statistics.",
+    "no-statistics": "The model has no BatchNorm statistics, so lambda has no effect.",
+    "no-reliable-pixel": "No pixel was certain enough to learn from; nothing was updated.",
+    "zero-gradient": "The loss has no slope at this image; nothing was updated.",
+    "unstable-update": "An update gave values that are not finite; it was undone.",
 }
 
 

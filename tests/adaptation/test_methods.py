@@ -38,6 +38,35 @@ class TestInTEntSharpness(MethodContract):
     tolerance = 2e-4  # weights stretch differences of 1e-6 bit to a range of 1
 
 
+class TestTent(MethodContract):
+    name = "tent"
+    settings = {"steps": 2, "lam": 0.5}  # noqa: RUF012
+
+
+class TestSAR(MethodContract):
+    name = "sar"
+    settings = {"margin": 0.9, "rate": 0.1}  # noqa: RUF012
+
+
+class TestFSeg(MethodContract):
+    name = "fseg"
+
+
+class TestSITA(MethodContract):
+    name = "sita"
+    settings = {"views": 3}  # noqa: RUF012
+
+
+class TestSITAByVote(MethodContract):
+    name = "sita"
+    settings = {"views": 3, "op": "vote", "step": 0.5}  # noqa: RUF012
+
+
+class TestMEMO(MethodContract):
+    name = "memo"
+    settings = {"views": 3, "rate": 0.05}  # noqa: RUF012
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("statistics", ["captured", "in-layer"])
 @pytest.mark.parametrize("variance", ["biased", "unbiased"])
@@ -82,7 +111,7 @@ def test_in_layer_and_captured_coincide_at_the_ends_only():
 
 
 def test_registry():
-    assert set(sitta.methods()) == {"source", "intent"}
+    assert list(sitta.methods()) == ["source", "intent", "tent", "sar", "fseg", "sita", "memo"]
     net, images = case()
     for name, kind in sitta.methods().items():
         assert kind.name == name
@@ -95,7 +124,7 @@ def test_registry():
 
 def test_registry_refuses_what_it_does_not_know():
     net, _ = case()
-    with pytest.raises(sitta.InvalidSetting, match=r"no such method.*source, intent"):
+    with pytest.raises(sitta.InvalidSetting, match=r"no such method.*source, intent, tent"):
         sitta.method("tempt", net)
     with pytest.raises(sitta.InvalidSetting, match=r"no setting 'lambda'.*lam"):
         sitta.method("source", net, **{"lambda": 1})

@@ -8,12 +8,23 @@ from typing import Any
 from torch import nn
 
 from sitta.adaptation.base import REGISTRY, Method
-from sitta.adaptation.intent import InTEnt
-from sitta.adaptation.source import Source
+from sitta.adaptation.intent import InTEnt  # isort: split
+
+from sitta.adaptation.source import Source  # isort: split  (the order of import is that of lists)
+from sitta.adaptation.tent import Tent  # isort: split
+
+from sitta.adaptation.sar import SAR  # isort: split
+
+from sitta.adaptation.fseg import FSeg  # isort: split
+
+from sitta.adaptation.sita import SITA  # isort: split
+
+from sitta.adaptation.memo import MEMO  # isort: split
+
 from sitta.errors import InvalidSetting
 from sitta.settings import require_known
 
-__all__ = ["InTEnt", "Method", "Source", "method", "methods"]
+__all__ = ["MEMO", "SAR", "SITA", "FSeg", "InTEnt", "Method", "Source", "Tent", "method", "methods"]
 
 
 def methods() -> MappingProxyType[str, type[Method]]:
@@ -21,7 +32,7 @@ def methods() -> MappingProxyType[str, type[Method]]:
 
     Example:
         >>> sorted(methods())
-        ['intent', 'source']
+        ['fseg', 'intent', 'memo', 'sar', 'sita', 'source', 'tent']
     """
     return MappingProxyType(REGISTRY)
 

@@ -20,6 +20,21 @@ from sitta.settings import Rule, check, setting
 from sitta.twin import Output, Twin, Twins
 
 Needs = Literal["nothing", "batch-norm", "any-norm"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an image costs: passes of one row through the network.
+
+    Attributes:
+        forward: Forward passes.
+        backward: Backward passes; each about two forward passes.
+    """
+
+    forward: int
+    backward: int = 0
+
+
 REGISTRY: dict[str, type[Method]] = {}
 M = TypeVar("M", bound="type[Method]")
 
@@ -104,6 +119,11 @@ class Method(ABC):
                 raise
         return Prediction(outcome, batched=batched)
 
+    @property
+    @abstractmethod
+    def cost(self) -> Cost:
+        """What one image costs with these settings."""
+
     @abstractmethod
     def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
         """The outcome for images ``(N, C, *S)``, each adapted by itself."""
@@ -118,14 +138,30 @@ class Method(ABC):
         activation: Activation,
         strategy: str = "average",
         topk: int = 2,
+        weights: Tensor | None = None,
+        codes: Sequence[tuple[str, ...]] | None = None,
     ) -> Outcome:
-        """Weigh and integrate members, of which those that overflowed do not count."""
+        """Weigh and integrate members, of which those that overflowed do not count.
+
+        Args:
+            twin: The twin that was borrowed.
+            images: ``(N, C, *S)``.
+            lambdas: One for each member.
+            logits: ``(K, N, C, *S)``.
+            figures: What the strategy weighs, ``(K, N)``.
+            activation: How logits become probabilities.
+            strategy: How members are weighted and integrated.
+            topk: Members that ``ent-topk`` keeps.
+            weights: Weights, if the method has its own way to them.
+            codes: Notes on how each image went.
+        """
         usable = logits.flatten(2).isfinite().all(dim=2) & figures.isfinite()  # (K, N)
         if not usable.all():
             _require_usable(usable, images)
             logits = torch.where(usable.view(*usable.shape, *[1] * (logits.dim() - 2)), logits, 0.0)
             figures = torch.where(usable, figures, 1.0)
-        weights = weigh(strategy, torch.where(usable, figures, torch.inf), topk)
+        if weights is None or not usable.all():
+            weights = weigh(strategy, torch.where(usable, figures, torch.inf), topk)
         members = probabilities(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
         return Outcome(
             method=type(self).__name__,
@@ -137,7 +173,7 @@ class Method(ABC):
             probability=integrate(members, weights, strategy, activation),
             usable=usable,
             activation=activation,
-            codes=tuple(sorted(twin.notes)),
+            codes=tuple((*c, *sorted(twin.notes)) for c in codes or [()] * len(images)),
         )
 
 

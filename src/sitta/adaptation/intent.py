@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from sitta.adaptation.base import Method, Needs, register
+from sitta.adaptation.base import Cost, Method, Needs, register
 from sitta.adaptation.source import LAMBDA, STATISTICS, VARIANCE
 from sitta.entropy import balanced_entropy, mean_entropy, resolve
 from sitta.integration import STRATEGIES
@@ -74,6 +74,17 @@ class InTEnt(Method):
     def grid(self) -> tuple[float, ...]:
         """The lambdas of the members."""
         return grid(self.step) if self.lambdas is None else tuple(self.lambdas)
+
+    @property
+    def cost(self) -> Cost:
+        """A pass for each member, and one that captures unless a member of lambda 0 does it."""
+        captured = self.statistics == "captured"
+        if STRATEGIES[self.strategy].figure == "sharpness":
+            return Cost(forward=2 * len(self.grid) + captured, backward=len(self.grid))
+        if not captured or all(lam == 1 for lam in self.grid):
+            return Cost(forward=len(self.grid))
+        rows = [lam for lam in self.grid if lam != 0 or self.variance == "unbiased"]
+        return Cost(forward=1 + len(rows))
 
     def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
         logits, figures = self._members(twin, images)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from sitta.adaptation.base import Method, Needs, register
+from sitta.adaptation.base import Cost, Method, Needs, register
 from sitta.entropy import mean_entropy, resolve
 from sitta.members import Statistics, member_logits
 from sitta.prediction import Outcome
@@ -57,6 +57,13 @@ class Source(Method):
     @property
     def _needs(self) -> Needs:
         return "batch-norm" if self.lam < 1 else "nothing"
+
+    @property
+    def cost(self) -> Cost:
+        """One pass, or two if the statistics must be captured first."""
+        alone = self.statistics == "in-layer" or self.lam == 1
+        own = self.lam == 0 and self.variance == "biased"  # the pass that captures is the answer
+        return Cost(forward=1 if alone or own else 2)
 
     def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
         logits = member_logits(

@@ -1,0 +1,163 @@
+"""Methods that take gradient steps on this one image: what they share.
+
+An episode: parameters as leaves of their own, a new optimiser, the steps, and a last forward pass
+with the parameters they led to. The model is never written to.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from sitta.adaptation.base import Cost, Method, Needs
+from sitta.census import NORMS
+from sitta.entropy import Activation, mean_entropy, resolve
+from sitta.prediction import Outcome
+from sitta.statistics import Pool
+from sitta.twin import Twin
+
+Parameters = dict[str, Tensor]
+Gradients = Sequence[Tensor | None]
+
+
+class NoUpdate(Exception):
+    """There is nothing to learn from this image; says why by the code of a note."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One image, the twin that adapts to it, and at which statistics.
+
+    Attributes:
+        twin: A borrowed twin.
+        image: ``(1, C, *S)``.
+        lam: Weight of the source statistics, mixed in each layer.
+        unbiased: Mix with the unbiased variance.
+    """
+
+    twin: Twin
+    image: Tensor
+    lam: float
+    unbiased: bool
+
+    def forward(self, at: Parameters) -> Tensor:
+        """Logits ``(1, C, *S)`` of the image under these parameters."""
+        return self.run(self.image, at, "own")[0]
+
+    def run(self, rows: Tensor, at: Parameters, pool: Pool) -> Tensor:
+        """Logits ``(V, 1, C, *S)`` of views ``(V, C, *S)`` of the image."""
+        lambdas = torch.full((len(rows),), self.lam, dtype=torch.float64)
+        return self.twin.run(rows, lambdas, pool=pool, unbiased=self.unbiased, parameters=at)
+
+
+def affine_parameters(module: nn.Module) -> list[str]:
+    """Names of the scales and shifts of all normalisation layers.
+
+    Example:
+        >>> affine_parameters(nn.Sequential(nn.Conv2d(1, 2, 1), nn.GroupNorm(1, 2)))
+        ['1.weight', '1.bias']
+    """
+    kinds = tuple(kind for kind, _ in NORMS)
+    return [
+        f"{name}.{own}" if name else own
+        for name, layer in module.named_modules()
+        if isinstance(layer, kinds)
+        for own, _ in layer.named_parameters(recurse=False)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class GradientMethod(Method):
+    """A method that minimises a loss on this image over some parameters, from scratch each time."""
+
+    needs: ClassVar[Needs] = "any-norm"
+    unbiased: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def _lambda(self) -> float:
+        """Weight of the source statistics."""
+
+    @property
+    @abstractmethod
+    def _steps(self) -> int:
+        """How many steps."""
+
+    @abstractmethod
+    def _optimiser(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
+        """A new optimiser for one episode."""
+
+    @abstractmethod
+    def _gradients(self, episode: Episode, at: Parameters) -> Gradients:
+        """Gradients for one step, or ``NoUpdate``."""
+
+    def _names(self, module: nn.Module) -> list[str]:
+        """Which parameters may change."""
+        return affine_parameters(module)
+
+    @property
+    def cost(self) -> Cost:
+        """One forward and one backward pass a step, and the last forward."""
+        return Cost(forward=self._steps + 1, backward=self._steps)
+
+    def _activation(self, logits: Tensor) -> Activation:
+        return resolve(self.activation, logits.shape[1])
+
+    def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
+        with torch.inference_mode(False), torch.enable_grad():
+            rows = images.clone().unsqueeze(1)  # (N, 1, C, *S)
+            done = [self._run(Episode(twin, x, self._lambda, self.unbiased)) for x in rows]
+        logits = torch.cat([z for z, _ in done])  # (N, C, *S)
+        activation = self._activation(logits)
+        still = () if self.census.mixable else ("no-statistics",)
+        return self._outcome(
+            twin,
+            images,
+            [self._lambda],
+            logits[None],
+            mean_entropy(logits, activation)[None],
+            activation,
+            codes=[(*codes, *still) for _, codes in done],
+        )
+
+    def _run(self, episode: Episode) -> tuple[Tensor, tuple[str, ...]]:
+        """Logits (1, C, *S) after the steps, and the codes of notes."""
+        module = episode.twin.module
+        names = set(self._names(module))
+        start = {k: p.detach() for k, p in module.named_parameters() if k in names}
+        at = {k: p.clone().requires_grad_() for k, p in start.items()}
+        optimiser = self._optimiser(list(at.values()))
+        codes: tuple[str, ...] = ()
+        try:
+            for _ in range(self._steps):
+                _step(optimiser, at, self._gradients(episode, at))
+        except NoUpdate as reason:
+            codes = (str(reason),)
+        with torch.no_grad():
+            logits = episode.forward(at)
+            if not logits.isfinite().all():  # the steps went too far, or the image is beyond hope
+                return episode.forward(start), ("unstable-update",)
+        return logits, codes
+
+
+def slope(loss: Tensor, at: Parameters) -> Gradients:
+    """Gradients of a loss; None for parameters that the forward pass never uses."""
+    if not loss.requires_grad:
+        raise NoUpdate("zero-gradient")
+    return torch.autograd.grad(loss, list(at.values()), allow_unused=True)
+
+
+def _step(optimiser: torch.optim.Optimizer, at: Parameters, gradients: Gradients) -> None:
+    used = [g for g in gradients if g is not None]
+    if not any(bool(g.any()) for g in used):
+        raise NoUpdate("zero-gradient")
+    if not all(bool(g.isfinite().all()) for g in used):
+        raise NoUpdate("unstable-update")
+    for p, g in zip(at.values(), gradients, strict=True):
+        p.grad = g
+    optimiser.step()
