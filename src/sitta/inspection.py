@@ -50,6 +50,11 @@ def inspect(model: nn.Module) -> Inspection:
           1 GroupNorm without running statistics
           source   applies
           intent   no: it has no BatchNorm layer with running statistics to mix
+          tent     applies
+          sar      applies
+          fseg     applies
+          sita     no: it has no BatchNorm layer with running statistics to mix
+          memo     applies
     """
     found = census(model)
     return Inspection(found, {name: kind.problem(found) for name, kind in methods().items()})

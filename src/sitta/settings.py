@@ -34,14 +34,26 @@ class Rule:
     many: bool = False
     whole: bool = False
 
+    @property
+    def kind(self) -> str:
+        """The type, in a word."""
+        one = "choice" if self.choices else "integer" if self.whole else "number"
+        return f"list of {one}s" if self.many else one
+
     def allowed(self) -> str:
         """The values allowed, in words."""
         if self.choices:
             return ", ".join(self.choices)
-        low = f"> {self.above:g}" if self.above is not None else f">= {self.low:g}"
-        high = "" if self.high is None else f" and <= {self.high:g}"
         kind = "a whole number" if self.whole else "a number"
-        return f"{'a list, each ' if self.many else ''}{kind} {low}{high}"
+        return f"{'a list, each ' if self.many else ''}{kind} {self.range}"
+
+    @property
+    def range(self) -> str:
+        """The values allowed, in short."""
+        if self.choices:
+            return ", ".join(self.choices)
+        low = f"> {self.above:g}" if self.above is not None else f">= {self.low:g}"
+        return low if self.high is None else f"{low} and <= {self.high:g}"
 
     def accepts(self, value: Any) -> bool:
         """Whether one value is allowed."""

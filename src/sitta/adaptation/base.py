@@ -16,7 +16,7 @@ from sitta.errors import InvalidImage, SittaError, UnsupportedModel
 from sitta.intake import as_batch, explain
 from sitta.integration import integrate, weigh
 from sitta.prediction import Outcome, Prediction
-from sitta.settings import Rule, check, setting
+from sitta.settings import Rule, check, rules, setting
 from sitta.twin import Output, Twin, Twins
 
 Needs = Literal["nothing", "batch-norm", "any-norm"]
@@ -104,6 +104,29 @@ class Method(ABC):
         if needs == "any-norm" and not found.affine:
             return "it has no normalisation layer with a scale and a shift"
         return ""
+
+    @classmethod
+    def describe(cls) -> dict[str, Any]:
+        """All that the registry knows of the method, in plain types."""
+        cost = cls(nn.BatchNorm2d(1)).cost
+        return {
+            "name": cls.name,
+            "class": cls.__name__,
+            "description": cls.description,
+            "citation": cls.citation,
+            "needs": cls.needs,
+            "cost": {"forward": cost.forward, "backward": cost.backward},
+            "settings": [
+                {
+                    "name": name,
+                    "type": rule.kind,
+                    "default": default,
+                    "range": rule.range,
+                    "help": rule.help,
+                }
+                for name, (default, rule) in rules(cls).items()
+            ],
+        }
 
     def __call__(self, image: Any) -> Prediction:
         """Adapt the model to an image ``(C, *S)``, or to each of ``(N, C, *S)``, and predict."""

@@ -1,4 +1,4 @@
-"""``sitta demo`` as a person runs it."""
+"""The command line as a person runs it."""
 
 import json
 import subprocess
@@ -54,3 +54,22 @@ def test_wrong_use_ends_in_one_sentence(words, code, message, tmp_path):
     assert done.returncode == code
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_methods_lists_the_registry(tmp_path):
+    done = sitta_command("methods", cwd=tmp_path)
+    assert done.returncode == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    found = json.loads(sitta_command("methods", "--json", cwd=tmp_path).stdout)
+    assert [m["name"] for m in found] == ["source", "intent", "tent", "sar", "fseg", "sita", "memo"]
+    for m in found:
+        assert m["name"] in done.stdout
+        assert m["settings"]
+        assert m["cost"]["forward"] >= 1
+        for s in m["settings"]:
+            assert set(s) == {"name", "type", "default", "range", "help"}
+    one = sitta_command("methods", "memo", cwd=tmp_path).stdout
+    assert "intent-paper" in one
+    wrong = sitta_command("methods", "tempt", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "no such method" in wrong.stderr
