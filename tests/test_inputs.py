@@ -120,3 +120,30 @@ def test_errors_are_also_what_python_would_raise():
     assert issubclass(sitta.InvalidImage, (ValueError, sitta.SittaError))
     assert issubclass(sitta.InvalidSetting, ValueError)
     assert issubclass(sitta.UnsupportedModel, TypeError)
+
+
+def test_the_image_is_not_changed_and_not_shared():
+    class InPlace(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm2d(1)
+
+        def forward(self, x):
+            return self.norm(x.mul_(2).add_(1))
+
+    image = torch.rand(1, 8, 8)
+    before = image.clone()
+    expected = None
+    for name, kind in sitta.methods().items():
+        settings = {"steps": 3} if "steps" in kind.__dataclass_fields__ else {}
+        p = sitta.method(name, InPlace().eval(), **settings)(image)
+        assert torch.equal(image, before), name
+        assert torch.equal(p.image, before), name
+        if name == "source":
+            expected = p
+    image.zero_()
+    assert torch.equal(expected.image, before)
+    assert "constant-image" not in expected.notes
+    sharp = sitta.InTEnt(InPlace().eval(), strategy="sharpness")(before)
+    plain = sitta.InTEnt(InPlace().eval())(before)
+    torch.testing.assert_close(sharp.members, plain.members)

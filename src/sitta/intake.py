@@ -20,7 +20,7 @@ def as_batch(image: Any, model: nn.Module, census: Census) -> tuple[Tensor, bool
         census: The census of that model.
 
     Returns:
-        The batch, and whether it was one already.
+        The batch, a copy that nobody else can change, and whether it was one already.
     """
     try:
         tensor = torch.as_tensor(image).detach()
@@ -38,7 +38,7 @@ def as_batch(image: Any, model: nn.Module, census: Census) -> tuple[Tensor, bool
             fix="scale it first, for 8-bit images image.float() / 255",
         )
     batched = _is_batch(tensor, census)
-    tensor = (tensor if batched else tensor[None]).to(_home(model))
+    tensor = (tensor if batched else tensor[None]).to(_home(model), copy=True)
     if not tensor.numel():
         raise InvalidImage("The image is empty.", got=f"shape {tuple(tensor.shape)}")
     _require_finite(tensor)

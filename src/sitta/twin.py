@@ -157,6 +157,7 @@ class Twin:
         if tape is not None and not tape:
             tape.reserve(2 * self._features * (len(rows) // len(lambdas)), lambdas)
         self._mixing.begin(lambdas, pool, unbiased, tape)
+        rows = rows.clone()  # a model may work in place on what it is given
         if parameters is None:
             raw = self.module(rows)
         else:
