@@ -39,6 +39,13 @@ def test_summary_without_a_source_member():
     assert "at source" not in p.summary()
 
 
+def test_summary_of_one_member_claims_no_agreement():
+    net, images = case()
+    text = sitta.Source(net)(images[0]).summary()
+    assert "1 member," in text
+    assert "agreement" not in text
+
+
 def test_indexing(prediction):
     assert len(prediction) == 3
     assert [p.image.shape for p in prediction] == [(1, 12, 12)] * 3

@@ -25,7 +25,9 @@ def _of_one(p: Prediction) -> str:
     rows += [f"  {name:<12}{_numbers(values, form)}" for name, values, form in _columns(p)]
     before = "" if p.source_mask is None else f"{_source_area(p):.2%} at source, "
     rows.append(f"  foreground  {before}{float(p.area):.2%} in the mask")
-    rows.append(f"  agreement   {float(p.agreement):.3f} between the members, 1 = identical masks")
+    if len(p.lambdas) > 1:
+        agreed = float(p.agreement)
+        rows.append(f"  agreement   {agreed:.3f} between the members, 1 = identical masks")
     rows.append(f"  uncertainty {float(p.uncertainty.mean()):.3f} bit a pixel")
     rows += [f"  note        {NOTES[str(code)]} [{code}]" for code in p.notes]
     return "\n".join(rows)
