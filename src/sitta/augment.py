@@ -103,14 +103,17 @@ def draw_turn(image: Tensor, chance: torch.Generator) -> Turn:
 
 
 def jitter(image: Tensor, chance: torch.Generator) -> Tensor:
-    """Gamma, contrast, brightness, blur and noise, each drawn mildly; the range is the image's."""
+    """Gamma, contrast, brightness, blur and noise, each drawn mildly, within the image's range.
+
+    Mild, because a background that is lifted a little everywhere moves statistics a lot.
+    """
     u, restore = _to_unit(image)
-    u = gamma(u, 2.0 ** _uniform(chance, -0.5, 0.5))
-    u = contrast(u, _uniform(chance, 0.75, 1.25))
-    u = u + _uniform(chance, -0.1, 0.1)
+    u = gamma(u, 2.0 ** _uniform(chance, -0.3, 0.3))
+    u = contrast(u, _uniform(chance, 0.85, 1.15))
+    u = u * _uniform(chance, 0.9, 1.1)
     u = blur(u, _uniform(chance, 0.0, 1.0))
-    u = u + _uniform(chance, 0.0, 0.05) * torch.randn(u.shape, generator=chance).to(u)
-    return restore(u)
+    u = u + _uniform(chance, 0.0, 0.03) * torch.randn(u.shape, generator=chance).to(u)
+    return restore(u.clamp(0, 1))
 
 
 def augmix(image: Tensor, chance: torch.Generator) -> Tensor:
