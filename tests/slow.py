@@ -68,7 +68,8 @@ def balanced_entropy(logits):
     """Mean over the classes present of the mean entropy inside the class."""
     p = probability(logits)
     entropy = pixel_entropy(p)
-    classes = (p[1] >= 0.5).astype(int) if len(logits) == 1 else p.argmax(axis=0)
+    z = np.asarray(logits)  # classes from logits: probabilities lose ties that differ by 1e-17
+    classes = (z[0] >= 0).astype(int) if len(z) == 1 else z.argmax(axis=0)
     return np.mean([entropy[classes == c].mean() for c in np.unique(classes)])
 
 

@@ -69,3 +69,9 @@ def test_inspecting_changes_nothing():
     sitta.inspect(net)
     assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
     assert net.training
+
+
+def test_one_odd_convolution_does_not_make_a_model_3d():
+    net = Net(2)
+    net.odd = nn.Conv3d(1, 1, 1)
+    assert sitta.inspect(net).census.rank == 2

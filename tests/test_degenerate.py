@@ -8,7 +8,7 @@ from torch import nn
 
 import sitta
 from sitta.demo import dice
-from sitta.entropy import balanced_entropy, mean_entropy, pixel_entropy
+from sitta.entropy import balanced_entropy, labels, mean_entropy, pixel_entropy
 from sitta.integration import integrate, weigh
 from tests import slow
 from tests.nets import Net, case, trained
@@ -213,3 +213,67 @@ def test_an_image_that_overflows_under_every_lambda_is_refused():
     net, images = case()
     with pytest.raises(sitta.InvalidImage, match="overflow"):
         sitta.InTEnt(net)(torch.full_like(images, 3e38))
+
+
+def test_at_lambda_1_the_image_does_not_matter_even_if_its_statistics_overflow():
+    net, images = case()
+    huge = images * 1e25  # squares overflow in float32, the values do not
+    p = sitta.InTEnt(net)(huge)
+    with torch.no_grad():
+        expected = net(huge).sigmoid()
+    assert expected.isfinite().all()
+    torch.testing.assert_close(p.members[0], expected)
+    assert p.weights[0].min() > 0
+
+
+def test_a_probability_of_one_half_is_background():
+    p = torch.tensor([0.5, 0.50001, 0.49999]).view(1, 1, 3)
+    assert labels(p, "sigmoid").tolist() == [[0, 1, 0]]
+    two = torch.tensor([[0.5, 0.4], [0.5, 0.6]]).view(1, 2, 2)
+    assert labels(two, "softmax").tolist() == [[0, 1]]
+
+
+def test_ties_may_go_to_the_foreground():
+    maps = torch.tensor([0.9, 0.9, 0.1, 0.1]).view(4, 1, 1, 1)
+    weights = weigh("vote", torch.rand(4, 1))
+    assert integrate(maps, weights, "vote", "sigmoid", ties="foreground").item() > 0.5
+    both = torch.tensor([[0.9, 0.0, 0.1], [0.1, 0.0, 0.9]]).view(2, 1, 3, 1)
+    weights = weigh("vote", torch.rand(2, 1))
+    for ties, winner in (("background", 0), ("foreground", 2)):
+        assert integrate(both, weights, "vote", "softmax", ties=ties).argmax(1).item() == winner
+    net, images = case()
+    ends = [1.0, 0.0]  # two members: wherever they differ, the vote is tied
+    with torch.no_grad():
+        net.head.bias -= net(images).median() / 3
+    more = sitta.InTEnt(net, lambdas=ends, strategy="vote", ties="foreground")(images)
+    less = sitta.InTEnt(net, lambdas=ends, strategy="vote")(images)
+    assert (more.mask >= less.mask).all()
+    assert (more.mask != less.mask).any()
+
+
+def test_an_empty_member_may_count_as_uninformative():
+    net = net_of(lambda h: h - 0.5)
+    image = torch.linspace(-0.4, 0.4, 64).view(1, 8, 8)
+    p = sitta.InTEnt(net, empty="uninformative")(image)
+    empty = p.areas == 0
+    assert empty.any()
+    assert not empty.all()
+    assert (p.entropies[empty] == 1).all()
+    assert p.weights[empty].max() < p.weights[~empty].min()
+    nothing = sitta.InTEnt(net_of(lambda h: h - 99), empty="uninformative")(image)
+    torch.testing.assert_close(nothing.weights, UNIFORM)
+
+
+def test_dice_of_two_empty_masks_is_what_one_says():
+    empty = torch.zeros(2, 4, 4, dtype=torch.long)
+    assert dice(empty, empty, empty=0.0).tolist() == [0, 0]
+
+
+def test_a_model_without_parameters():
+    net = nn.Sequential(nn.BatchNorm2d(1, affine=False)).eval()
+    image = torch.rand(1, 8, 8)
+    p = sitta.InTEnt(net, strategy="sharpness")(image)
+    torch.testing.assert_close(p.weights, UNIFORM)
+    assert "memo" not in sitta.inspect(net).applies
+    with pytest.raises(sitta.UnsupportedModel, match="no parameters"):
+        sitta.MEMO(net)

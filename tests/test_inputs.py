@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import sitta
-from tests.nets import case
+from tests.nets import Net, case
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,12 @@ def test_volume_for_a_2d_model_and_picture_for_a_3d_one():
 def test_what_is_accepted():
     net, images = case()
     expected = sitta.InTEnt(net)(images[0]).probability
-    for same in (images[0].double(), images[0].numpy(), images[0].clone().requires_grad_()):
+    array = images[0].numpy()
+    frozen = array.copy()
+    frozen.flags.writeable = False
+    forms = [array, frozen, array.astype(">f4"), array[:, ::-1].copy()[:, ::-1], array.tolist()]
+    forms += [images[0].double(), images[0].clone().requires_grad_()]
+    for same in forms:
         found = sitta.InTEnt(net)(same).probability
         torch.testing.assert_close(found, expected)
         assert found.dtype == torch.float32
@@ -117,7 +122,9 @@ def test_source_needs_batch_norm_below_lambda_1_only():
 
 
 def test_errors_are_also_what_python_would_raise():
-    assert issubclass(sitta.InvalidImage, (ValueError, sitta.SittaError))
+    for kind in (sitta.InvalidImage, sitta.InvalidSetting, sitta.UnsupportedModel):
+        assert issubclass(kind, sitta.SittaError)
+    assert issubclass(sitta.InvalidImage, ValueError)
     assert issubclass(sitta.InvalidSetting, ValueError)
     assert issubclass(sitta.UnsupportedModel, TypeError)
 
@@ -147,3 +154,62 @@ def test_the_image_is_not_changed_and_not_shared():
     sharp = sitta.InTEnt(InPlace().eval(), strategy="sharpness")(before)
     plain = sitta.InTEnt(InPlace().eval())(before)
     torch.testing.assert_close(sharp.members, plain.members)
+
+
+def test_several_images_as_a_list_of_tensors():
+    net, images = case()
+    a, b = sitta.InTEnt(net)(list(images)), sitta.InTEnt(net)(images)
+    assert torch.equal(a.probability, b.probability)
+
+
+def test_numbers_may_be_those_of_numpy():
+    net, _ = case()
+    adapt = sitta.InTEnt(net, step=np.float32(0.5), topk=np.int64(3))
+    assert len(adapt.grid) == 3
+
+
+def test_only_a_wrong_entrance_is_called_wrong_channels():
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head, self.enter = (
+                nn.Conv2d(4, 1, 1),
+                nn.Conv2d(1, 4, 3),
+            )  # listed last, used first
+            self.norm = nn.BatchNorm2d(4)
+
+        def forward(self, x):
+            return self.head(self.norm(self.enter(x))) + x  # fails: 7x7 and 9x9
+
+    with pytest.raises(RuntimeError, match="must match") as caught:
+        sitta.InTEnt(Late())(torch.rand(1, 9, 9))
+    assert not isinstance(caught.value, sitta.SittaError)
+    with pytest.raises(sitta.InvalidImage, match=r"Allowed: 1.*Got: 2"):
+        sitta.InTEnt(Late())(torch.rand(2, 9, 9))
+
+
+def test_an_adapter_travels():
+    import copy
+    import pickle
+
+    net, images = case()
+    adapt = sitta.InTEnt(net, step=0.5)
+    expected = adapt(images).probability
+    for other in (pickle.loads(pickle.dumps(adapt)), copy.deepcopy(adapt)):  # noqa: S301
+        assert other.grid == adapt.grid
+        assert other.model is not net
+        assert torch.equal(other(images).probability, expected)
+
+
+@pytest.mark.parametrize("name", sitta.methods())
+def test_inference_mode_anywhere(name):
+    settings = {"views": 2} if name == "memo" else {}
+    with torch.inference_mode():
+        made, image = Net().eval(), torch.rand(1, 12, 12)  # all its tensors are inference tensors
+        built = sitta.method(name, made, **settings)
+    inside = None
+    with torch.inference_mode():
+        inside = built(image)
+    outside = built(image)
+    torch.testing.assert_close(inside.probability, outside.probability)
+    assert outside.probability.isfinite().all()

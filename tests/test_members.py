@@ -22,7 +22,7 @@ def test_one_pass_equals_k_passes(dims, outputs, variance):
     p = sitta.InTEnt(net, variance=variance)(images)
     for n, image in enumerate(images):
         weights, integrated = slow.intent(net, image, grid(0.2), variance)
-        np.testing.assert_allclose(p.weights[:, n], weights, atol=1e-4)
+        np.testing.assert_allclose(p.weights[:, n], weights, atol=1e-5)
         found = p.probability[n].numpy()
         found = np.concatenate([1 - found, found]) if outputs == 1 else found
         np.testing.assert_allclose(found, integrated, atol=1e-5)

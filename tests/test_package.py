@@ -94,7 +94,7 @@ def test_help_is_fast():
         return time.perf_counter() - start
 
     bare = min(seconds(["-c", "pass"]) for _ in range(3))
-    assert min(seconds(["-m", "sitta", "--help"]) for _ in range(3)) < 0.5 + 10 * bare
+    assert min(seconds(["-m", "sitta", "--help"]) for _ in range(3)) < max(0.5, 25 * bare)
 
 
 def test_version_is_one_place():

@@ -52,6 +52,8 @@ def test_indexing(prediction):
     assert torch.equal(prediction[-1].mask, prediction.mask[2])
     with pytest.raises(IndexError):
         prediction[3]
+    assert torch.equal(prediction[1:].mask, prediction.mask[1:])
+    assert prediction[1:].notes == prediction.notes[1:]
     assert repr(prediction) == "Prediction(InTEnt, 3 x 12x12, 6 members)"
 
 
@@ -127,3 +129,26 @@ def test_disagreeing_members_are_noted():
         net.head.bias.fill_(-1.5)
     notes = [sitta.InTEnt(net)(torch.rand(1, 12, 12) * s).notes for s in (0.1, 1, 10, 100)]
     assert any("members-disagree" in n for n in notes)
+
+
+def test_an_updated_model_is_not_called_source():
+    net, images = case()
+    for p in (sitta.Tent(net, 1.0)(images[0]), sitta.SAR(net, 1.0)(images[0])):
+        assert p.source_mask is None
+        assert "at source" not in p.summary()
+    assert sitta.SITA(net, op="vote", views=1)(images[0]).source_mask is not None
+
+
+def test_a_source_that_overflowed_is_not_shown():
+    class Cube(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = torch.nn.BatchNorm2d(1)
+
+        def forward(self, x):
+            return self.norm(x) ** 3
+
+    p = sitta.InTEnt(Cube().eval())(torch.rand(1, 8, 8) * 1e15)
+    assert "member-overflow" in p.notes
+    assert p.source_mask is None
+    assert "at source" not in p.summary()

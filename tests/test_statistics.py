@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 import sitta
+import sitta.prediction
 from sitta.statistics import Mixing, affine_rows, moments
 from sitta.twin import Twin, Twins, twin
+from tests import slow
 from tests.nets import CONV, NORM, assert_untouched, case, snapshot, trained
 
 
@@ -46,9 +48,12 @@ def test_every_kind_of_batch_norm(kind, affine):
     p = sitta.InTEnt(net)(images)
     with torch.no_grad():
         torch.testing.assert_close(p.members[0], net.eval()(images).sigmoid())
-    if kind != "SyncBatchNorm":
-        for n in range(2):
-            torch.testing.assert_close(p.members[-1, n], lambda_0(net, images[n]))
+    if kind == "SyncBatchNorm":  # cannot train on a CPU; BatchNorm2d with its tensors can
+        plain = nn.BatchNorm2d(4, affine=affine)
+        plain.load_state_dict(norm.state_dict())
+        net = nn.Sequential(net[0], plain, *net[2:])
+    for n in range(2):
+        torch.testing.assert_close(p.members[-1, n], lambda_0(net, images[n]))
     assert not torch.allclose(p.members[0], p.members[-1], atol=1e-3)
 
 
@@ -121,6 +126,8 @@ def test_wrappers():
     assert torch.equal(sitta.InTEnt(wrapped)(images).probability, expected)
     assert_untouched(wrapped, before)
     inside = nn.Sequential(nn.Identity(), nn.DataParallel(net))
+    other, _ = twin(inside, Mixing())
+    assert not any(isinstance(m, nn.DataParallel) for m in other.modules())
     assert torch.equal(sitta.InTEnt(inside)(images).probability, expected)
     compiled = torch.compile(net, backend="eager")
     assert torch.equal(sitta.InTEnt(compiled)(images).probability, expected)
@@ -170,8 +177,9 @@ def test_statistics_of_half_precision_are_float32(dtype):
     torch.testing.assert_close(var, x.double().var((2, 3), correction=0).float(), rtol=1e-5, atol=0)
     net = sequence(nn.BatchNorm2d(4)).eval().to(torch.bfloat16)
     p = sitta.InTEnt(net)(torch.rand(1, 8, 8) * 50)
-    assert p.probability.dtype == torch.bfloat16
+    assert p.probability.dtype == torch.float32  # the network in half precision, figures in full
     assert p.probability.isfinite().all()
+    torch.testing.assert_close(p.weights.sum(), torch.tensor(1.0))
 
 
 def test_moments_are_exact_far_from_zero():
@@ -202,7 +210,7 @@ def test_gradients_flow_through_in_layer_statistics():
 
 def test_the_twin_copies_no_weights():
     net, _ = case()
-    other = twin(net, Mixing())
+    other, _ = twin(net, Mixing())
     assert {id(p) for p in other.parameters()} == {id(p) for p in net.parameters()}
     shared = dict(other.named_buffers())
     for name, buffer in net.named_buffers():
@@ -233,10 +241,11 @@ def test_a_model_that_counts_its_calls_starts_over_each_time():
             return self.norm(x) * self.calls
 
     net = Counting().eval()
-    adapt, image = sitta.InTEnt(net), torch.rand(1, 6, 6)
-    first, second = adapt(image), adapt(image)
-    assert torch.equal(first.probability, second.probability)
-    assert net.calls == 0
+    for model in (net, nn.DataParallel(net), nn.Sequential(nn.Identity(), nn.DataParallel(net))):
+        adapt, image = sitta.InTEnt(model), torch.rand(1, 6, 6)
+        first, second = adapt(image), adapt(image)
+        assert torch.equal(first.probability, second.probability)
+        assert net.calls == 0
 
 
 def test_a_model_that_cannot_be_copied_is_refused():
@@ -313,7 +322,7 @@ def test_outputs(form, output):
         (lambda z: {"out": z}, "logits", r"output='logits' is not in.*'out'"),
         (lambda z: (z, z), 2, r"tuple of 2, to be indexed from 0 to 1"),
         (lambda z: z.mean((2, 3)), None, r"not a map of logits"),
-        (lambda z: z.mean(0, keepdim=True)[:, :, 0], "x", r"output='x'"),
+        (lambda z: z.mean(0, keepdim=True)[:, :, 0], "x", r"no output 'x' to choose"),
         (lambda z: z.argmax(1, keepdim=True), None, r"not a map of logits.*int64"),
         (lambda z: "text", None, r"str"),
     ],
@@ -321,3 +330,102 @@ def test_outputs(form, output):
 def test_outputs_that_are_not_logits(form, output, message):
     with pytest.raises(sitta.SittaError, match=message):
         sitta.InTEnt(Outputs(form).eval(), output=output)(torch.rand(1, 5, 5))
+
+
+class Folding(nn.Module):
+    """Folds an axis into the batch before it normalises, as axial and window attention do."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.conv, self.norm, self.head = nn.Conv2d(1, 4, 3, padding=1), norm, nn.Conv2d(4, 1, 1)
+
+    def forward(self, x):
+        y = self.conv(x)
+        n, c, h, w = y.shape
+        rows = y.permute(0, 2, 1, 3).reshape(n * h, c, w)
+        return self.head(self.norm(rows).view(n, h, c, w).permute(0, 2, 1, 3))
+
+
+@pytest.mark.parametrize("variance", ["biased", "unbiased"])
+def test_an_axis_folded_into_the_batch_still_belongs_to_its_image(variance):
+    net = trained(Folding(nn.BatchNorm1d(4)), (1, 6, 7))
+    images = torch.rand(2, 1, 6, 7)
+    p = sitta.InTEnt(net, variance=variance)(images)
+    for n in range(2):
+        expected = slow.member_logits(net, images[n], [1, 0.8, 0.6, 0.4, 0.2, 0], variance)
+        torch.testing.assert_close(p.members[:, n], expected.sigmoid(), rtol=0, atol=1e-5)
+    own = sitta.Source(net, 0.0, statistics="in-layer")(images).probability
+    torch.testing.assert_close(own[0], lambda_0(net, images[0]))
+    parts = sitta.InTEnt(net, members_at_once=1, variance=variance)(images)
+    torch.testing.assert_close(parts.members, p.members, rtol=0, atol=1e-6)
+    free = Folding(nn.BatchNorm1d(4, track_running_stats=False)).eval()
+    with torch.no_grad():
+        alone = free(images[1:])[0].sigmoid()
+    torch.testing.assert_close(sitta.Source(free)(images).probability[1], alone)
+
+
+def test_rows_that_belong_to_no_image_are_refused():
+    class Extra(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm2d(1)
+
+        def forward(self, x):
+            return self.norm(torch.cat([x, x[:1]]))[:-1]
+
+    with pytest.raises(sitta.UnsupportedModel, match="3 rows for a batch of 2"):
+        sitta.Source(Extra().eval(), 0.5)(torch.rand(1, 6, 6))
+
+
+def test_a_function_that_leads_back_to_the_model_is_refused():
+    net, images = case()
+    outer = nn.Module()
+    outer.net = net
+    outer.forward = lambda x: outer.net(x)
+    before = snapshot(outer.train())
+    with pytest.raises(sitta.UnsupportedModel, match="'forward' of module '' is a function"):
+        sitta.InTEnt(outer)
+    assert_untouched(outer, before)
+    net.activation = torch.relu  # a function that refers to no module is welcome
+    sitta.InTEnt(net)(images)
+
+
+def test_a_model_that_uses_none_of_its_norms_is_refused():
+    class Idle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1)
+
+        def forward(self, x):
+            return self.conv(x)
+
+    with pytest.raises(sitta.UnsupportedModel, match="uses none of the model's BatchNorm"):
+        sitta.InTEnt(Idle())(torch.rand(1, 6, 6))
+    assert sitta.Source(Idle())(torch.rand(1, 6, 6)).probability.isfinite().all()
+
+
+@pytest.mark.parametrize("bias", [-3.0, 2.0])
+def test_half_precision_counts_more_pixels_than_it_can_hold(bias):
+    net = sequence(nn.BatchNorm2d(4)).eval()
+    with torch.no_grad():
+        net[-1].bias.fill_(bias)
+    image = torch.rand(1, 280, 280)
+    expected = sitta.InTEnt(net)(image)
+    found = sitta.InTEnt(copy.deepcopy(net).half())(image)
+    torch.testing.assert_close(found.entropies, expected.entropies, rtol=0, atol=5e-3)
+    torch.testing.assert_close(found.agreement, expected.agreement, rtol=0, atol=5e-3)
+    torch.testing.assert_close(found.weights.sum(), torch.tensor(1.0))
+
+
+def test_autocast_rounds_the_network_and_nothing_else():
+    net, images = case()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        p = sitta.InTEnt(net)(images)
+        agreed, differ = p.agreement, p.disagreement
+    assert p.probability.dtype == torch.float32
+    torch.testing.assert_close(p.weights.sum(0), torch.ones(3))
+    again = (p.members * p.weights[:, :, None, None, None]).sum(0)
+    torch.testing.assert_close(p.probability, again, rtol=0, atol=1e-6)
+    fresh = sitta.prediction.Prediction(p._outcome, batched=True)
+    torch.testing.assert_close(agreed, fresh.agreement, rtol=0, atol=0)
+    torch.testing.assert_close(differ, fresh.disagreement, rtol=0, atol=0)

@@ -60,7 +60,7 @@ class Census:
         model: Class of the model, without its wrapper.
         layers: Every normalisation layer, in order.
         rank: Spatial dimensions of an image: 2 or 3; None if no layer tells.
-        in_channels: Channels that the first convolution takes; None if there is none.
+        in_channels: Channels of the first convolution listed, most often the entrance; or None.
         parameters: How many numbers the model has learned.
     """
 
@@ -98,8 +98,7 @@ def census(model: nn.Module) -> Census:
     """
     root = unwrap(model)
     layers = [_layer(name, m) for name, m in root.named_modules()]
-    ranks = [rank for m in root.modules() for kind, rank in RANKS if isinstance(m, kind)]
-    rank = max(ranks, default=None)
+    rank = _rank(root)
     first = (m for m in root.modules() if isinstance(m, _ConvNd) and len(m.kernel_size) == rank)
     entrance = next(first, None)
     return Census(
@@ -109,6 +108,13 @@ def census(model: nn.Module) -> Census:
         in_channels=entrance.in_channels if entrance is not None else None,
         parameters=sum(p.numel() for p in root.parameters()),
     )
+
+
+def _rank(root: nn.Module) -> int | None:
+    """The most common rank of the layers; 1 only if there is no other (attention has Conv1d)."""
+    ranks = Counter(rank for m in root.modules() for kind, rank in RANKS if isinstance(m, kind))
+    spatial = {rank: count for rank, count in ranks.items() if rank > 1} or ranks
+    return max(spatial, key=lambda rank: (spatial[rank], rank), default=None)
 
 
 def _layer(name: str, module: nn.Module) -> Layer | None:

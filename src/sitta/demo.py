@@ -50,12 +50,12 @@ class Scene:
     prediction: Prediction
 
 
-def dice(masks: Tensor, truth: Tensor) -> Tensor:
-    """Dice of binary masks ``(..., *S)`` with the truth ``(N, *S)``; 1 if both are empty."""
+def dice(masks: Tensor, truth: Tensor, empty: float = 1.0) -> Tensor:
+    """Dice of binary masks ``(..., N, *S)`` with the truth ``(N, *S)``; ``empty`` if both are."""
     space = tuple(range(1 - truth.dim(), 0))
     total = masks.sum(dim=space) + truth.sum(dim=space)
     both = (masks * truth).sum(dim=space)
-    return torch.where(total > 0, 2 * both / total.clamp(min=1), 1.0)
+    return torch.where(total > 0, 2 * both / total.clamp(min=1), empty)
 
 
 def run(sites: Iterable[str] = SITES, images: int = 8) -> tuple[list[Row], list[Scene]]:

@@ -17,6 +17,11 @@ from sitta.errors import InvalidSetting
 Activation = Literal["sigmoid", "softmax"]
 
 
+def full_precision(x: Tensor) -> torch.autocast:
+    """A context in which autocast does not round products."""
+    return torch.autocast(x.device.type, enabled=False)
+
+
 def resolve(activation: str, channels: int) -> Activation:
     """The activation that ``auto`` stands for: one channel is binary, more are classes.
 

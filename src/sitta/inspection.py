@@ -31,8 +31,8 @@ class Inspection:
         c = self.census
         rank = "unknown rank" if c.rank is None else f"{c.rank}D"
         lines = [
-            f"{c.model}: {rank}, {c.in_channels or 'unknown'} input channels, "
-            f"{c.parameters:,} parameters",
+            f"{c.model}: {rank}, {c.parameters:,} parameters, first convolution listed takes "
+            f"{c.in_channels or 'unknown'} channels",
             f"  {c}",
         ]
         for name, problem in self.problems.items():
@@ -46,7 +46,7 @@ def inspect(model: nn.Module) -> Inspection:
     Example:
         >>> net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 1, 1))
         >>> print(inspect(net))
-        Sequential: 2D, 1 input channels, 105 parameters
+        Sequential: 2D, 105 parameters, first convolution listed takes 1 channels
           1 GroupNorm without running statistics
           source   applies
           intent   no: it has no BatchNorm layer with running statistics to mix

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,7 +25,7 @@ def as_batch(image: Any, model: nn.Module, census: Census) -> tuple[Tensor, bool
         The batch, a copy that nobody else can change, and whether it was one already.
     """
     try:
-        tensor = torch.as_tensor(image).detach()
+        tensor = _tensor(image)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidImage(
             "The image is not an array of numbers.",
@@ -45,15 +47,24 @@ def as_batch(image: Any, model: nn.Module, census: Census) -> tuple[Tensor, bool
     return tensor, batched
 
 
-def explain(error: Exception, images: Tensor, census: Census) -> None:
+def _tensor(image: Any) -> Tensor:
+    """A plain tensor of arrays of any layout, lists of images, subclasses of tensors."""
+    if isinstance(image, np.ndarray):
+        image = np.array(image, dtype=image.dtype.newbyteorder("="), order="C")
+    elif isinstance(image, (list, tuple)) and image and isinstance(image[0], Tensor):
+        image = torch.stack(list(image))
+    return torch.as_tensor(image).detach().as_subclass(Tensor)
+
+
+def explain(error: Exception, images: Tensor) -> None:
     """Say what is known of why the model failed on these images: raise, or add a note."""
     channels = images.shape[1]
-    if census.in_channels not in (None, channels):
+    said = re.search(r"to have (\d+) channels, but got (\d+) channels", str(error))
+    if said and int(said[2]) == channels:
         raise InvalidImage(
             "The image has the wrong number of channels.",
-            allowed=f"{census.in_channels}, as the model's first convolution takes",
+            allowed=f"{said[1]}, as a convolution of the model takes",
             got=f"{channels} in an image of shape {tuple(images.shape[1:])}",
-            fix="add a channel axis to a grey image: image[None]" if channels > 4 else "",
         ) from error
     error.add_note(f"The model raised this on images of shape {tuple(images.shape)}.")
 

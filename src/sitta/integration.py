@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sitta.entropy import Activation, labels
+from sitta.entropy import Activation, full_precision, labels
 
 FLAT = 1e-6  # bits: below this range the figures of the members differ by rounding only
 
@@ -103,7 +103,13 @@ def weigh(strategy: str, figures: Tensor, topk: int = 2) -> Tensor:
     return torch.where(is_flat(figures), _uniform(figures, topk), weights)
 
 
-def integrate(members: Tensor, weights: Tensor, strategy: str, activation: Activation) -> Tensor:
+def integrate(
+    members: Tensor,
+    weights: Tensor,
+    strategy: str,
+    activation: Activation,
+    ties: str = "background",
+) -> Tensor:
     """One probability map from all members (Eq. 7); for ``vote``, the share of votes.
 
     Args:
@@ -111,15 +117,30 @@ def integrate(members: Tensor, weights: Tensor, strategy: str, activation: Activ
         weights: ``(K, N)``.
         strategy: One of ``STRATEGIES``.
         activation: How the probabilities were made.
+        ties: Where a tied vote goes, ``background`` or ``foreground``.
 
     Returns:
         Integrated probabilities, ``(N, C, *S)``.
     """
     if not STRATEGIES[strategy].votes:
-        return torch.einsum("kn...,kn->n...", members, weights)
+        return weighted(members, weights)
     voters = (weights > 0).to(members.dtype)  # counted in whole votes, so that a tie is a tie
-    votes = torch.einsum("kn...,kn->n...", ballots(members, activation).to(members), voters)
-    return votes / voters.sum(dim=0).view(-1, *[1] * (votes.dim() - 1))
+    votes = weighted(ballots(members, activation).to(members.dtype), voters)
+    share = votes / voters.sum(dim=0).view(-1, *[1] * (votes.dim() - 1))
+    return _favour_foreground(share, activation) if ties == "foreground" else share
+
+
+def _favour_foreground(share: Tensor, activation: Activation) -> Tensor:
+    """Shares of votes in which what was a tie with the background no longer is one."""
+    if activation == "sigmoid":
+        return torch.where(share == 0.5, 0.5 + FLAT, share)
+    return torch.cat([(share[:, :1] - FLAT).clamp(min=0), share[:, 1:]], dim=1)
+
+
+def weighted(values: Tensor, weights: Tensor) -> Tensor:
+    """Sum over the members of values ``(K, N, ...)`` times weights ``(K, N)``."""
+    with full_precision(values):
+        return torch.einsum("kn...,kn->n...", values, weights)
 
 
 def ballots(members: Tensor, activation: Activation) -> Tensor:

@@ -30,14 +30,15 @@ class Outcome:
     usable: Tensor  # (K, N), False where a member was not finite
     activation: Activation
     codes: tuple[tuple[str, ...], ...]  # notes on how each of the N images went
+    updated: bool = False  # whether parameters were changed, so that lambda 1 is not the source
 
-    def pick(self, n: int) -> Outcome:
-        """The outcome of image n alone."""
+    def pick(self, at: slice) -> Outcome:
+        """The outcome of some images alone."""
         cut = {f.name: getattr(self, f.name) for f in fields(self)}
         for name in ("members", "figures", "weights", "usable"):
-            cut[name] = cut[name][:, n : n + 1]
+            cut[name] = cut[name][:, at]
         for name in ("images", "probability", "codes"):
-            cut[name] = cut[name][n : n + 1]
+            cut[name] = cut[name][at]
         return Outcome(**cut)
 
 
@@ -79,9 +80,12 @@ class Prediction:
     def __len__(self) -> int:
         return len(self._outcome.images)
 
-    def __getitem__(self, index: int) -> Prediction:
-        """The prediction of one image, without the N axis."""
-        return Prediction(self._outcome.pick(range(len(self))[index]), batched=False)
+    def __getitem__(self, index: int | slice) -> Prediction:
+        """The prediction of one image, without the N axis; or, for a slice, of several."""
+        if isinstance(index, slice):
+            return Prediction(self._outcome.pick(index), batched=True)
+        n = range(len(self))[index]
+        return Prediction(self._outcome.pick(slice(n, n + 1)), batched=False)
 
     def __iter__(self) -> Iterator[Prediction]:
         return (self[n] for n in range(len(self)))
@@ -104,9 +108,16 @@ class Prediction:
 
     @cached_property
     def source_mask(self) -> Tensor | None:
-        """``(N, *S)`` the mask of the unadapted model, if lambda 1 is among the members."""
-        at = (self.lambdas == 1).nonzero()
-        return self.member_masks[int(at[0])] if len(at) else None
+        """``(N, *S)`` the mask of the unadapted model, if it is among the members and usable."""
+        at = self.source_member
+        return None if at is None else self.member_masks[at]
+
+    @cached_property
+    def source_member(self) -> int | None:
+        """Which member is the unadapted model: lambda 1, nothing updated, all of it finite."""
+        o = self._outcome
+        usable = (self.lambdas == 1) & o.usable.all(dim=1).cpu()
+        return None if o.updated or not usable.any() else int(usable.nonzero()[0])
 
     @cached_property
     def uncertainty(self) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
 from typing import Any
 
 from sitta.errors import InvalidSetting
@@ -19,6 +20,7 @@ class Rule:
         low: Smallest number allowed.
         high: Largest number allowed.
         above: Number that must be exceeded.
+        below: Number that must not be reached.
         choices: Words allowed.
         optional: Whether None is allowed, and stands for "as usual".
         many: Whether it is a list of such values.
@@ -29,6 +31,7 @@ class Rule:
     low: float | None = None
     high: float | None = None
     above: float | None = None
+    below: float | None = None
     choices: tuple[str, ...] = ()
     optional: bool = False
     many: bool = False
@@ -53,21 +56,25 @@ class Rule:
         if self.choices:
             return ", ".join(self.choices)
         low = f"> {self.above:g}" if self.above is not None else f">= {self.low:g}"
+        if self.below is not None:
+            return f"{low} and < {self.below:g}"
         return low if self.high is None else f"{low} and <= {self.high:g}"
 
     def accepts(self, value: Any) -> bool:
         """Whether one value is allowed."""
         if self.choices:
             return value in self.choices
-        kinds = (int,) if self.whole else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
+        kind = Integral if self.whole else Real  # Python's numbers and NumPy's
+        if isinstance(value, bool) or not isinstance(value, kind) or not math.isfinite(value):
             return False
-        above = self.above is None or value > self.above
-        return (
-            above
-            and (self.low is None or value >= self.low)
-            and (self.high is None or value <= self.high)
+        number = float(value)
+        checks = (
+            self.above is None or number > self.above,
+            self.below is None or number < self.below,
+            self.low is None or number >= self.low,
+            self.high is None or number <= self.high,
         )
+        return all(checks)
 
 
 def setting(default: Any, rule: Rule) -> Any:

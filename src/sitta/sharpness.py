@@ -77,6 +77,8 @@ def _rise(
     logits = forward(at)
     measure = partial(mean_entropy, activation=resolve(activation, logits.shape[1]))
     here = measure(logits)
+    if not here.requires_grad:  # nothing to move: nothing rises
+        return logits[0], torch.zeros_like(here[0])
     gradients = torch.autograd.grad(here.sum(), list(at.values()), allow_unused=True)
     with torch.no_grad():
         rise = measure(forward(worst_nearby(at, gradients, rho))) - here

@@ -121,54 +121,82 @@ class Mixing:
 
     def __init__(self) -> None:
         self.notes: set[str] = set()
-        self.begin(torch.ones(1), "own")
+        self.served = 0  # layers that mixed in this pass
+        self.begin(torch.ones(1), 1, "own")
 
     def begin(
-        self, lambdas: Tensor, pool: Pool, unbiased: bool = False, tape: Tape | None = None
+        self,
+        lambdas: Tensor,
+        images: int,
+        pool: Pool,
+        unbiased: bool = False,
+        tape: Tape | None = None,
     ) -> None:
-        """Set up the next pass; the arguments are those of ``Twin.run``."""
+        """Set up the next pass over N images; the other arguments are those of ``Twin.run``."""
         self._lambdas = lambdas.view(-1, 1, 1)  # (R, 1, 1)
         self._rest, self._ones = 1 - self._lambdas, self._lambdas == 1
-        self._is_source = bool((lambdas == 1).all())  # nothing of the image is needed
+        self.is_source = bool((lambdas == 1).all())  # nothing of the image is needed
+        self._images, self._rows = images, images * len(lambdas)
         self._pool, self._unbiased = pool, unbiased
         self._tape, self._replay = tape, bool(tape)
-        self._position = 0
+        self._position = self.served = 0
 
     def statistics(self, layer: MixedNorm, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance to normalise ``x`` (R*N, C, *S) with, each (R*N, C)."""
+        """Mean and variance to normalise ``x`` (R*N*fold, C, *S) with, each (R*N*fold, C)."""
+        self.served += 1
+        fold = self._fold(layer, x)
         if layer.running_mean is None or layer.running_var is None:
-            return moments(x)  # no source to mix with: each image by itself
-        kind = precise(x)
-        source = layer.running_mean.to(kind), layer.running_var.to(kind)  # (C,) each
-        if x[0, 0].numel() == 1 and not self._is_source:
-            self.notes.add(TINY_MAP)  # one value has no variance: this layer stays at its source
-        elif not self._is_source:
-            mixed = self._first(layer, source, x) if self._pool == "first" else self._own(source, x)
-            return mixed[0].flatten(0, 1), mixed[1].flatten(0, 1)
-        return source[0].expand(len(x), -1), source[1].expand(len(x), -1)
+            mean, var, _ = _row_moments(x, fold)  # no source to mix with: each row by itself
+        else:
+            kind = precise(x)
+            source = layer.running_mean.to(kind), layer.running_var.to(kind)  # (C,) each
+            mean, var = self._mixed(layer, source, x, fold)  # (R*N, C)
+        if fold == 1:
+            return mean, var
+        return mean.repeat_interleave(fold, dim=0), var.repeat_interleave(fold, dim=0)
 
-    def _own(self, source: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
-        mean, var = (t.unflatten(0, (len(self._lambdas), -1)) for t in moments(x))  # (R, N, C)
-        values = x[0, 0].numel()
+    def _fold(self, layer: MixedNorm, x: Tensor) -> int:
+        """Rows of ``x`` for each row of the batch: above 1 if the model folds an axis into it."""
+        fold, rest = divmod(len(x), self._rows)
+        if rest or not fold:
+            raise UnsupportedModel(
+                f"Layer '{layer.label}' sees {len(x)} rows for a batch of {self._rows}, which do "
+                "not divide evenly among the images.",
+                fix="let every image keep rows of its own on the way through the model",
+            )
+        return fold
+
+    def _mixed(
+        self, layer: MixedNorm, source: tuple[Tensor, Tensor], x: Tensor, fold: int
+    ) -> tuple[Tensor, Tensor]:
+        if x[0, 0].numel() * fold == 1 and not self.is_source:
+            self.notes.add(TINY_MAP)  # one value has no variance: this layer stays at its source
+        elif not self.is_source:
+            first = self._pool == "first"
+            mixed = self._first(layer, source, x, fold) if first else self._own(source, x, fold)
+            return mixed[0].flatten(0, 1), mixed[1].flatten(0, 1)
+        return source[0].expand(self._rows, -1), source[1].expand(self._rows, -1)
+
+    def _own(self, source: tuple[Tensor, Tensor], x: Tensor, fold: int) -> tuple[Tensor, Tensor]:
+        mean, var, values = _row_moments(x, fold)
+        mean, var = (t.view(-1, self._images, t.shape[1]) for t in (mean, var))  # (R, N, C)
         if self._pool != "own":
             mean, var, values = _over_views(mean, var, values, self._pool)
         return self._mix(source[0], mean), self._mix(source[1], self._recorded(var, values))
 
     def _first(
-        self, layer: MixedNorm, source: tuple[Tensor, Tensor], x: Tensor
+        self, layer: MixedNorm, source: tuple[Tensor, Tensor], x: Tensor, fold: int
     ) -> tuple[Tensor, Tensor]:
         if self._tape is not None and self._replay:
             mean, var = self._tape.read(self._position, layer.label)  # (N, C)
             self._position += 1
             return self._mix(source[0], mean), self._mix(source[1], var)
-        mean, biased = moments(x[: len(x) // len(self._lambdas)])  # (N, C)
-        var = self._recorded(biased, x[0, 0].numel())
+        mean, biased, values = _row_moments(x[: self._images * fold], fold)  # (N, C)
+        var = self._recorded(biased, values)
         if self._tape is not None:
             self._tape.write(layer.label, mean, var)
         mixed = self._mix(source[1], var)  # (R, N, C)
-        if (
-            self._unbiased
-        ):  # the row that captures normalises by the biased variance, as training does
+        if self._unbiased:  # as in training, the capturing row normalises by the biased variance
             mixed = torch.cat([biased[None], mixed[1:]])
         return self._mix(source[0], mean), mixed
 
@@ -182,6 +210,17 @@ class Mixing:
         return torch.where(self._ones, source, mixed)
 
 
+def _row_moments(x: Tensor, fold: int) -> tuple[Tensor, Tensor, int]:
+    """Mean and biased variance of each row of the batch, and the values they stand for."""
+    mean, var = moments(x)
+    values = x[0, 0].numel()
+    if fold == 1:
+        return mean, var, values
+    mean, var = (t.view(-1, fold, t.shape[1]).transpose(0, 1) for t in (mean, var))
+    mean, var, values = _over_views(mean, var, values, "pooled")  # from (fold, rows, C)
+    return mean[0], var[0], values
+
+
 def _over_views(mean: Tensor, var: Tensor, values: int, pool: Pool) -> tuple[Tensor, Tensor, int]:
     """Statistics (V, N, C) of views averaged to (1, N, C), and the values that each stands for."""
     views = len(mean)
@@ -193,11 +232,8 @@ def _over_views(mean: Tensor, var: Tensor, values: int, pool: Pool) -> tuple[Ten
     inside = (share * var).sum(dim=0, keepdim=True)
     if pool != "pooled":
         return middle, inside, values
-    return (
-        middle,
-        inside + (share * (mean - middle).square()).sum(dim=0, keepdim=True),
-        values * views,
-    )
+    between = (share * (mean - middle).square()).sum(dim=0, keepdim=True)
+    return middle, inside + between, values * views
 
 
 class MixedNorm(_BatchNorm):

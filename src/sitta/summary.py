@@ -23,7 +23,8 @@ def _of_one(p: Prediction) -> str:
     size = " x ".join(map(str, p.image.shape[1:]))
     rows = [f"{p.method}, {len(p.lambdas)} member{'s'[: len(p.lambdas) > 1]}, {size} pixels"]
     rows += [f"  {name:<12}{_numbers(values, form)}" for name, values, form in _columns(p)]
-    before = "" if p.source_mask is None else f"{_source_area(p):.2%} at source, "
+    at = p.source_member
+    before = "" if at is None else f"{float(p.areas[at]):.2%} at source, "
     rows.append(f"  foreground  {before}{float(p.area):.2%} in the mask")
     if len(p.lambdas) > 1:
         agreed = float(p.agreement)
@@ -44,7 +45,3 @@ def _columns(p: Prediction) -> list[tuple[str, Tensor, str]]:
 
 def _numbers(values: Tensor, form: str) -> str:
     return " ".join(f"{float(v):>6{form}}" for v in values)
-
-
-def _source_area(p: Prediction) -> float:
-    return float(p.areas[int((p.lambdas == 1).nonzero()[0])])

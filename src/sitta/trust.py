@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sitta.entropy import Activation, probability_entropy
-from sitta.integration import ballots, is_flat
+from sitta.entropy import Activation, full_precision, probability_entropy
+from sitta.integration import ballots, is_flat, weighted
 
 DISAGREE = 0.7  # mean pairwise Dice of the members below which a person should look
 
@@ -53,7 +53,8 @@ def agreement(maps: Tensor, usable: Tensor) -> Tensor:
     """
     one, other = torch.triu_indices(len(maps), len(maps), offset=1, device=maps.device)
     area = maps.sum(dim=3)  # (K, N, F)
-    shared = torch.einsum("jnfp,knfp->jknf", maps, maps)[one, other]  # (pairs, N, F)
+    with full_precision(maps):
+        shared = torch.einsum("jnfp,knfp->jknf", maps, maps)[one, other]  # (pairs, N, F)
     total = area[one] + area[other]
     dice = torch.where(total > 0, 2 * shared / total.clamp(min=1), 1.0)
     predicted = ((area > 0) & usable[..., None]).any(dim=0)  # (N, F)
@@ -70,10 +71,9 @@ def disagreement(members: Tensor, activation: Activation, usable: Tensor) -> Ten
     because they differ, and not because each of them is unsure. It does not depend on the strategy.
     """
     share = usable.to(members.dtype) / usable.sum(dim=0)  # (K, N)
-    mixture = torch.einsum("kn...,kn->n...", members, share)
+    mixture = weighted(members, share)
     each = probability_entropy(members.flatten(0, 1), activation).unflatten(0, members.shape[:2])
-    inner = torch.einsum("kn...,kn->n...", each, share)
-    return (probability_entropy(mixture, activation) - inner).clamp(min=0.0)
+    return (probability_entropy(mixture, activation) - weighted(each, share)).clamp(min=0.0)
 
 
 def notes(

@@ -8,10 +8,12 @@ lends them out.
 from __future__ import annotations
 
 import copy
+import inspect
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -41,7 +43,7 @@ def unwrap(model: nn.Module) -> nn.Module:
         model = inner
 
 
-def twin(model: nn.Module, mixing: Mixing) -> nn.Module:
+def twin(model: nn.Module, mixing: Mixing) -> tuple[nn.Module, list[tuple[Tensor, Tensor]]]:
     """A copy of the module tree that shares every parameter and all statistics with ``model``.
 
     Its BatchNorms mix by ``mixing``; it is in evaluation mode; other buffers are its own.
@@ -51,22 +53,20 @@ def twin(model: nn.Module, mixing: Mixing) -> nn.Module:
         mixing: What the BatchNorms of the twin ask for their statistics.
 
     Returns:
-        The twin, without the wrapper.
+        The twin, without the wrapper, and its own buffers, each with the model's.
 
     Example:
         >>> net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))
-        >>> other = twin(net, Mixing())
+        >>> other, _ = twin(net, Mixing())
         >>> other[0].weight is net[0].weight, type(other[1]).__name__
         (True, 'MixedBatchNorm2d')
     """
     root = unwrap(model)
-    if isinstance(root, torch.jit.ScriptModule):
-        raise UnsupportedModel(
-            "The model is TorchScript, whose layers cannot be exchanged.",
-            fix="give the eager nn.Module it was made from",
-        )
+    _require_copyable(root)
+    memo = _memo(root)
     try:
-        other: nn.Module = copy.deepcopy(root, _memo(root))
+        with torch.inference_mode(False):
+            other: nn.Module = copy.deepcopy(root, memo)
     except (TypeError, RuntimeError) as error:
         raise UnsupportedModel(
             f"The structure of {type(root).__name__} cannot be copied ({error}).",
@@ -79,16 +79,46 @@ def twin(model: nn.Module, mixing: Mixing) -> nn.Module:
         module.training = False  # not .eval(): a model may rewrite its weights in there
         if isinstance(module, _BatchNorm):
             mix_norm(module, mixing, name)
-    return other
+    pairs = [(memo[id(b)], b) for b in root.buffers() if memo.get(id(b), b) is not b]
+    return other, pairs
 
 
-def _memo(root: nn.Module) -> dict[int, Tensor]:
+def _require_copyable(root: nn.Module) -> None:
+    """Refuse what would lead the twin's forward pass back into the user's own layers."""
+    if isinstance(root, torch.jit.ScriptModule):
+        raise UnsupportedModel(
+            "The model is TorchScript, whose layers cannot be exchanged.",
+            fix="give the eager nn.Module it was made from",
+        )
+    own = set(root.modules())
+    for path, module in root.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, FunctionType) and own & _modules_in(value):
+                raise UnsupportedModel(
+                    f"'{name}' of module '{path}' is a function that refers to the model itself, "
+                    "so a copy of the model would still run the original layers.",
+                    fix="make it a method of the module's class",
+                )
+
+
+def _modules_in(function: FunctionType) -> set[nn.Module]:
+    """Modules that a function refers to by a variable from outside."""
+    found = inspect.getclosurevars(function)
+    values = [*found.nonlocals.values(), *found.globals.values()]
+    return {v for v in values if isinstance(v, nn.Module)}
+
+
+def _memo(root: nn.Module) -> dict[int, Any]:
     """What deepcopy shall not copy: parameters and running statistics (computed tensors: once)."""
-    shared: dict[int, Tensor] = {id(t): t for t in chain(root.parameters(), _running(root))}
+    shared: dict[int, Any] = {id(t): t for t in chain(root.parameters(), _running(root))}
     for module in root.modules():
         for value in vars(module).values():
             if isinstance(value, Tensor) and not value.is_leaf:
                 shared[id(value)] = value.detach().clone()
+    for buffer in root.buffers():
+        if id(buffer) not in shared:
+            with torch.inference_mode(False):  # whatever mode the caller is in
+                shared[id(buffer)] = buffer.detach().clone()
     return shared
 
 
@@ -104,14 +134,11 @@ class Twin:
     def __init__(self, model: nn.Module, output: Output = None) -> None:
         self._model, self._output = model, output
         self._mixing = Mixing()
-        self.module = twin(model, self._mixing)
-        self._features = sum(
-            m.num_features for m in self.module.modules() if isinstance(m, MixedNorm)
-        )
+        self.module, self._private = twin(model, self._mixing)
+        norms = [m for m in self.module.modules() if isinstance(m, MixedNorm)]
+        self._features = sum(m.num_features for m in norms)
+        self._mixes = any(m.running_mean is not None for m in norms)
         self._tensors = tuple(chain(model.parameters(), model.buffers()))
-        mine = dict(self.module.named_buffers())
-        theirs = dict(unwrap(model).named_buffers())
-        self._private = [(b, theirs[n]) for n, b in mine.items() if b is not theirs.get(n, b)]
 
     @property
     def notes(self) -> set[str]:
@@ -126,7 +153,7 @@ class Twin:
     def refresh(self) -> None:
         """Give the twin's own buffers the model's values again, so that no image leaves a trace."""
         self.notes.clear()
-        with torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad():
             for mine, theirs in self._private:
                 mine.copy_(theirs)
 
@@ -153,21 +180,32 @@ class Twin:
         Returns:
             Logits, ``(R, N, C, *S)``.
         """
-        lambdas = lambdas.to(rows.device, precise(rows))
+        lambdas, images = lambdas.to(rows.device, precise(rows)), len(rows) // len(lambdas)
         if tape is not None and not tape:
-            tape.reserve(2 * self._features * (len(rows) // len(lambdas)), lambdas)
-        self._mixing.begin(lambdas, pool, unbiased, tape)
+            tape.reserve(2 * self._features * images, lambdas)
+        self._mixing.begin(lambdas, images, pool, unbiased, tape)
         rows = rows.clone()  # a model may work in place on what it is given
         if parameters is None:
             raw = self.module(rows)
         else:
             raw = functional_call(self.module, dict(parameters), (rows,))
+        if self._mixes and not self._mixing.served and not self._mixing.is_source:
+            raise UnsupportedModel(
+                "The forward pass uses none of the model's BatchNorm layers, so that lambda has no "
+                "effect.",
+                fix="use lam=1, or a model that calls its BatchNorm layers",
+            )
         logits = _logits(raw, self._output, rows)
-        return logits.view(len(lambdas), -1, *logits.shape[1:])
+        return logits.to(precise(logits)).reshape(len(lambdas), -1, *logits.shape[1:])
 
 
 def _logits(raw: Any, output: Output, rows: Tensor) -> Tensor:
     """The tensor of logits in whatever the model returned."""
+    if isinstance(raw, Tensor) and not (output is None or callable(output)):
+        raise InvalidSetting(
+            f"The model returns one tensor, in which there is no output {output!r} to choose.",
+            fix="leave output= out",
+        )
     try:
         chosen = output(raw) if callable(output) else raw if output is None else raw[output]
     except (KeyError, IndexError, TypeError) as error:

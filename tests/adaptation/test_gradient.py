@@ -11,7 +11,7 @@ from torch import nn
 
 import sitta
 from sitta.adaptation.fseg import nuclear_norm
-from sitta.adaptation.gradient import affine_parameters
+from sitta.adaptation.gradient import Episode, affine_parameters
 from sitta.adaptation.memo import marginal_entropy
 from sitta.adaptation.tent import entropy_loss, half_entropy_loss
 from tests.nets import Net, case, trained
@@ -64,6 +64,7 @@ class Counting(nn.Module):
         ("tent", {"steps": 10}),
         ("sar", {"margin": 2.0}),
         ("sar", {"margin": 2.0, "steps": 3}),
+        ("sar", {"margin": 2.0, "layers": "shallow"}),
         ("fseg", {}),
         ("sita", {}),
         ("sita", {"op": "vote", "views": 3}),
@@ -273,3 +274,93 @@ def test_gradients_of_one_image_do_not_reach_the_next():
     assert all(p.grad is None for p in net.parameters())
     again = copy.deepcopy(net)
     torch.testing.assert_close(sitta.Tent(again, steps=5, rate=0.05)(images[1]).probability, alone)
+
+
+def test_nothing_is_updated_if_a_later_step_finds_nothing():
+    net, images = case()
+    with torch.no_grad():
+        net.head.weight.mul_(40)
+    p = sitta.Tent(net, 0.5, steps=30, rate=1e5)(images)
+    expected = sitta.Source(net, 0.5, statistics="in-layer")(images)
+    for n, codes in enumerate(p.notes):
+        if {"zero-gradient", "unstable-update"} & set(codes):
+            torch.testing.assert_close(p.probability[n], expected.probability[n])
+    assert any({"zero-gradient", "unstable-update"} & set(codes) for codes in p.notes)
+
+
+def test_a_gradient_that_is_not_finite_updates_nothing():
+    class Steep(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * torch.inf
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm2d(1)
+
+        def forward(self, x):
+            return Steep.apply(self.norm(x))
+
+    image = torch.rand(1, 12, 12)
+    for name, settings in GRADIENT.items():
+        more = {"margin": 2.0} if name == "sar" else {}
+        p = sitta.method(name, Net().eval(), lam=1.0, **settings, **more)(image)
+        assert "unstable-update" in p.notes
+        torch.testing.assert_close(p.probability, sitta.Source(Net().eval())(image).probability)
+
+
+def test_no_norm_layer_in_use_is_a_gradient_of_zero():
+    class Idle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(1, 1, 1), nn.GroupNorm(1, 1)
+
+        def forward(self, x):
+            return self.conv(x)
+
+    for name in ("tent", "sar", "fseg"):
+        more = {"margin": 2.0} if name == "sar" else {}
+        assert "zero-gradient" in sitta.method(name, Idle(), **more)(torch.rand(1, 12, 12)).notes
+
+
+def test_sar_may_leave_the_deep_layers_alone():
+    net, images = case()
+    adapt = sitta.SAR(net, layers="shallow", margin=2.0)
+    with adapt._twins.borrow() as twin:
+        names = adapt._names(Episode(twin, images[:1], 0.0, False))
+    assert names == ["enter.1.weight", "enter.1.bias"]  # not deep.1 (lowest), not leave.1 (last)
+    assert not torch.equal(
+        adapt(images).probability, sitta.SAR(net, margin=2.0)(images).probability
+    )
+
+
+def test_options_of_fseg():
+    net, images = case()
+    base = sitta.FSeg(net, rate=0.05, alpha=0.5)(images).probability
+    for more in ({"length": "classes"}, {"scale": "size"}, {"contour": "dense"}):
+        other = sitta.FSeg(net, rate=0.05, alpha=0.5, **more)(images).probability
+        assert not torch.allclose(base, other, atol=1e-5)
+
+
+def test_one_image_that_overflows_does_not_change_the_others():
+    class Cube(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm2d(1)
+
+        def forward(self, x):
+            return self.norm(x) ** 3
+
+    good, bad = torch.rand(1, 8, 8) * 3, torch.rand(1, 8, 8) * 1e15
+    for op in ("vote", "top-k"):
+        adapt = sitta.SITA(Cube().eval(), op=op, views=2)
+        both, alone = adapt(torch.stack([good, bad])), adapt(good)
+        torch.testing.assert_close(both.weights[:, 0], alone.weights)
+        assert both.weights[0, 1] == 0
+        assert both.probability.isfinite().all()
+        torch.testing.assert_close(both.weights.sum(0), torch.ones(2))

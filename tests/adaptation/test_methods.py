@@ -35,7 +35,6 @@ class TestInTEntUnbiasedInParts(MethodContract):
 class TestInTEntSharpness(MethodContract):
     name = "intent"
     settings = {"strategy": "sharpness", "step": 0.5}  # noqa: RUF012
-    tolerance = 2e-4  # weights stretch differences of 1e-6 bit to a range of 1
 
 
 class TestTent(MethodContract):

@@ -77,3 +77,13 @@ def test_what_is_not_a_checkpoint(tmp_path):
     save_file({"w": torch.zeros(1)}, wrong, metadata={"sitta": json.dumps(card)})
     with pytest.raises(sitta.UnsupportedModel, match="do not fit"):
         sitta.load(wrong)
+
+
+@pytest.mark.parametrize(
+    "card", ["{", '{"architecture": "UNet"}', '{"architecture": "UNet", "config": {"x": 1}}']
+)
+def test_a_card_that_makes_no_sense(tmp_path, card):
+    path = tmp_path / "e.safetensors"
+    save_file({"w": torch.zeros(1)}, path, metadata={"sitta": card})
+    with pytest.raises(sitta.UnsupportedModel, match="card"):
+        sitta.load(path)

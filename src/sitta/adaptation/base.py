@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
@@ -138,9 +138,14 @@ class Method(ABC):
             except SittaError:
                 raise
             except Exception as error:
-                explain(error, images, self.census)
+                explain(error, images)
                 raise
         return Prediction(outcome, batched=batched)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles as model and settings; twins are made anew where it arrives."""
+        known = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        return _rebuild, (type(self), known)
 
     @property
     @abstractmethod
@@ -161,8 +166,10 @@ class Method(ABC):
         activation: Activation,
         strategy: str = "average",
         topk: int = 2,
+        ties: str = "background",
         weights: Tensor | None = None,
         codes: Sequence[tuple[str, ...]] | None = None,
+        updated: bool = False,
     ) -> Outcome:
         """Weigh and integrate members, of which those that overflowed do not count.
 
@@ -175,15 +182,17 @@ class Method(ABC):
             activation: How logits become probabilities.
             strategy: How members are weighted and integrated.
             topk: Members that ``ent-topk`` keeps.
-            weights: Weights, if the method has its own way to them.
+            ties: Where a tied vote goes.
+            weights: Weights, if the method has its own way to them; 0 for what is not finite.
             codes: Notes on how each image went.
+            updated: Whether parameters were changed.
         """
         usable = logits.flatten(2).isfinite().all(dim=2) & figures.isfinite()  # (K, N)
         if not usable.all():
             _require_usable(usable, images)
             logits = torch.where(usable.view(*usable.shape, *[1] * (logits.dim() - 2)), logits, 0.0)
             figures = torch.where(usable, figures, 1.0)
-        if weights is None or not usable.all():
+        if weights is None:
             weights = weigh(strategy, torch.where(usable, figures, torch.inf), topk)
         members = probabilities(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
         return Outcome(
@@ -193,11 +202,16 @@ class Method(ABC):
             members=members,
             figures=figures,
             weights=weights,
-            probability=integrate(members, weights, strategy, activation),
+            probability=integrate(members, weights, strategy, activation, ties),
             usable=usable,
             activation=activation,
             codes=tuple((*c, *sorted(twin.notes)) for c in codes or [()] * len(images)),
+            updated=updated,
         )
+
+
+def _rebuild(kind: type[Method], settings: dict[str, Any]) -> Method:
+    return kind(**settings)
 
 
 def _require_usable(usable: Tensor, images: Tensor) -> None:

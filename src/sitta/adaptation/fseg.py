@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from torch.nn import functional as F
 from sitta.adaptation.base import register
 from sitta.adaptation.gradient import Episode, GradientMethod, Gradients, Parameters, slope
 from sitta.adaptation.source import LAMBDA
-from sitta.entropy import Activation
+from sitta.entropy import Activation, full_precision
 from sitta.settings import Rule, setting
 
 POOL: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
@@ -37,7 +38,8 @@ def nuclear_norm(a: Tensor) -> Tensor:
         >>> nuclear_norm(torch.eye(2)[None])
         tensor([2.])
     """
-    gram: Tensor = a.transpose(-1, -2) @ a
+    with full_precision(a):
+        gram: Tensor = a.transpose(-1, -2) @ a
     trace: Tensor = gram.diagonal(dim1=-2, dim2=-1).sum(-1)
     if a.shape[-1] == 2:
         # det G as a sum of squares: no cancellation where the columns are nearly parallel
@@ -84,6 +86,10 @@ class FSeg(GradientMethod):
         window: Side of a region.
         radius: Radius of a contour.
         contour: ``strided`` windows as in the ports, or ``dense`` as the word says.
+        length: Mean over ``positions`` of the norm over classes (port PASS), or sum over
+            ``classes`` of the norm over positions (port DeTTA).
+        scale: ``none``, or ``size`` to divide the nuclear norm by the root of the matrix's size, so
+            that ``alpha`` no longer depends on the resolution.
 
     Example:
         >>> import sitta, torch
@@ -105,6 +111,10 @@ class FSeg(GradientMethod):
     window: int = setting(4, Rule("side of a region in pixels (both ports)", low=1, whole=True))
     radius: int = setting(4, Rule("radius of a contour in pixels (both ports)", low=1, whole=True))
     contour: str = setting("strided", Rule("windows of contours", choices=("strided", "dense")))
+    length: str = setting(
+        "positions", Rule("norm of contours (PASS, DeTTA)", choices=("positions", "classes"))
+    )
+    scale: str = setting("none", Rule("nuclear norm over sqrt(N C)", choices=("none", "size")))
 
     @property
     def _lambda(self) -> float:
@@ -120,7 +130,13 @@ class FSeg(GradientMethod):
     def _gradients(self, episode: Episode, at: Parameters) -> Gradients:
         logits = episode.forward(at)
         p = simplices(logits, self._activation(logits))
-        norm = nuclear_norm(regions(p, self.window)).mean()
-        edges = contours(p, self.radius, self.contour == "dense")
-        length = (edges.square().sum(dim=1) + TINY).sqrt().mean()
+        a = regions(p, self.window)  # (L, N, C)
+        norm = nuclear_norm(a).mean()
+        if self.scale == "size":
+            norm = norm / math.sqrt(a[0].numel())
+        edges = contours(p, self.radius, self.contour == "dense").flatten(2)  # (L, C, windows)
+        if self.length == "positions":
+            length = (edges.square().sum(dim=1) + TINY).sqrt().mean()
+        else:
+            length = (edges.square().sum(dim=2) + TINY).sqrt().sum(dim=1).mean()
         return slope(length - self.alpha * norm, at)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -23,6 +24,7 @@ from sitta.twin import Twin
 
 Parameters = dict[str, Tensor]
 Gradients = Sequence[Tensor | None]
+NORM_KINDS = tuple(kind for kind, _ in NORMS)
 
 
 class NoUpdate(Exception):
@@ -45,6 +47,12 @@ class Episode:
     lam: float
     unbiased: bool
 
+    @cached_property
+    def held(self) -> Parameters:
+        """Parameters made in inference mode, which a graph could not hold otherwise."""
+        every = self.twin.module.named_parameters()
+        return {name: p.clone() for name, p in every if p.is_inference()}
+
     def forward(self, at: Parameters) -> Tensor:
         """Logits ``(1, C, *S)`` of the image under these parameters."""
         return self.run(self.image, at, "own")[0]
@@ -52,7 +60,8 @@ class Episode:
     def run(self, rows: Tensor, at: Parameters, pool: Pool) -> Tensor:
         """Logits ``(V, 1, C, *S)`` of views ``(V, C, *S)`` of the image."""
         lambdas = torch.full((len(rows),), self.lam, dtype=torch.float64)
-        return self.twin.run(rows, lambdas, pool=pool, unbiased=self.unbiased, parameters=at)
+        known = {**self.held, **at}
+        return self.twin.run(rows, lambdas, pool=pool, unbiased=self.unbiased, parameters=known)
 
 
 def affine_parameters(module: nn.Module) -> list[str]:
@@ -62,11 +71,10 @@ def affine_parameters(module: nn.Module) -> list[str]:
         >>> affine_parameters(nn.Sequential(nn.Conv2d(1, 2, 1), nn.GroupNorm(1, 2)))
         ['1.weight', '1.bias']
     """
-    kinds = tuple(kind for kind, _ in NORMS)
     return [
         f"{name}.{own}" if name else own
         for name, layer in module.named_modules()
-        if isinstance(layer, kinds)
+        if isinstance(layer, NORM_KINDS)
         for own, _ in layer.named_parameters(recurse=False)
     ]
 
@@ -96,9 +104,9 @@ class GradientMethod(Method):
     def _gradients(self, episode: Episode, at: Parameters) -> Gradients:
         """Gradients for one step, or ``NoUpdate``."""
 
-    def _names(self, module: nn.Module) -> list[str]:
+    def _names(self, episode: Episode) -> list[str]:
         """Which parameters may change."""
-        return affine_parameters(module)
+        return affine_parameters(episode.twin.module)
 
     @property
     def cost(self) -> Cost:
@@ -123,41 +131,47 @@ class GradientMethod(Method):
             mean_entropy(logits, activation)[None],
             activation,
             codes=[(*codes, *still) for _, codes in done],
+            updated=True,
         )
 
     def _run(self, episode: Episode) -> tuple[Tensor, tuple[str, ...]]:
         """Logits (1, C, *S) after the steps, and the codes of notes."""
         module = episode.twin.module
-        names = set(self._names(module))
-        start = {k: p.detach() for k, p in module.named_parameters() if k in names}
+        names = set(self._names(episode))
+        start = {k: p.detach().clone() for k, p in module.named_parameters() if k in names}
         at = {k: p.clone().requires_grad_() for k, p in start.items()}
-        optimiser = self._optimiser(list(at.values()))
-        codes: tuple[str, ...] = ()
         try:
+            optimiser = self._optimiser(list(at.values()))
             for _ in range(self._steps):
                 _step(optimiser, at, self._gradients(episode, at))
-        except NoUpdate as reason:
-            codes = (str(reason),)
-        with torch.no_grad():
-            logits = episode.forward(at)
+            with torch.no_grad():
+                logits = episode.forward(at)
             if not logits.isfinite().all():  # the steps went too far, or the image is beyond hope
-                return episode.forward(start), ("unstable-update",)
-        return logits, codes
+                raise NoUpdate("unstable-update")
+        except NoUpdate as reason:
+            with torch.no_grad():
+                return episode.forward(start), (str(reason),)
+        return logits, ()
 
 
 def slope(loss: Tensor, at: Parameters) -> Gradients:
-    """Gradients of a loss; None for parameters that the forward pass never uses."""
+    """Gradients of a loss; None for parameters that the forward pass never uses.
+
+    Raises:
+        NoUpdate: There is no slope, or it is not finite.
+    """
     if not loss.requires_grad:
         raise NoUpdate("zero-gradient")
-    return torch.autograd.grad(loss, list(at.values()), allow_unused=True)
-
-
-def _step(optimiser: torch.optim.Optimizer, at: Parameters, gradients: Gradients) -> None:
+    gradients = torch.autograd.grad(loss, list(at.values()), allow_unused=True)
     used = [g for g in gradients if g is not None]
     if not any(bool(g.any()) for g in used):
         raise NoUpdate("zero-gradient")
     if not all(bool(g.isfinite().all()) for g in used):
         raise NoUpdate("unstable-update")
+    return gradients
+
+
+def _step(optimiser: torch.optim.Optimizer, at: Parameters, gradients: Gradients) -> None:
     for p, g in zip(at.values(), gradients, strict=True):
         p.grad = g
     optimiser.step()

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from sitta.adaptation.base import Cost, Method, Needs, register
 from sitta.adaptation.source import LAMBDA, STATISTICS, VARIANCE
-from sitta.entropy import balanced_entropy, mean_entropy, resolve
+from sitta.entropy import Activation, balanced_entropy, mean_entropy, resolve
 from sitta.integration import STRATEGIES
 from sitta.members import Statistics, grid, member_logits
 from sitta.prediction import Outcome
@@ -42,6 +43,9 @@ class InTEnt(Method):
         variance: ``biased``, or ``unbiased`` for the numbers of the published code.
         members_at_once: Members in one pass; fewer save memory. All if None.
         topk: How many members ``ent-topk`` keeps.
+        ties: Where a tied ``vote`` goes, ``background`` or ``foreground``.
+        empty: ``as-is`` weighs a member that finds no foreground by its entropy like any other;
+            ``uninformative`` takes it for one that knows nothing.
         rho: Radius of ``sharpness``.
 
     Example:
@@ -68,6 +72,14 @@ class InTEnt(Method):
         None, Rule("members in one pass, all if not given", low=1, optional=True, whole=True)
     )
     topk: int = setting(2, Rule("members that ent-topk keeps", low=1, whole=True))
+    ties: str = setting("background", Rule("tied votes", choices=("background", "foreground")))
+    empty: str = setting(
+        "as-is",
+        Rule(
+            "a member without foreground: as it is, or entropy 1",
+            choices=("as-is", "uninformative"),
+        ),
+    )
     rho: float = setting(0.1, Rule("radius of the sharpness (Eq. 10)", above=0.0))
 
     @property
@@ -93,8 +105,18 @@ class InTEnt(Method):
             balanced = STRATEGIES[self.strategy].figure == "balanced"
             measure = balanced_entropy if balanced else mean_entropy
             figures = measure(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
+            if self.empty == "uninformative":
+                figures = torch.where(_finds_something(logits, activation), figures, 1.0)
         return self._outcome(
-            twin, images, self.grid, logits, figures, activation, self.strategy, self.topk
+            twin,
+            images,
+            self.grid,
+            logits,
+            figures,
+            activation,
+            strategy=self.strategy,
+            topk=self.topk,
+            ties=self.ties,
         )
 
     def _members(self, twin: Twin, images: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -119,3 +141,9 @@ class InTEnt(Method):
             at_once=self.members_at_once,
         )
         return logits, None
+
+
+def _finds_something(logits: Tensor, activation: Activation) -> Tensor:
+    """Whether a member takes any pixel for foreground, ``(K, N)``."""
+    found = logits > 0 if activation == "sigmoid" else logits.argmax(dim=2) > 0
+    return found.flatten(2).any(dim=2)

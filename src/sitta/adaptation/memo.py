@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from sitta.adaptation.base import Cost, Needs, register
 from sitta.adaptation.gradient import Episode, GradientMethod, Gradients, Parameters, slope
 from sitta.adaptation.source import LAMBDA
 from sitta.augment import augmix, generator, views
+from sitta.census import Census
 from sitta.entropy import Activation
 from sitta.settings import Rule, setting
 
@@ -91,8 +92,14 @@ class MEMO(GradientMethod):
         """A forward and a backward pass for each view and step, and the last forward."""
         return Cost(forward=self.steps * self.views + 1, backward=self.steps * self.views)
 
-    def _names(self, module: nn.Module) -> list[str]:
-        return [name for name, p in module.named_parameters() if p.is_floating_point()]
+    @classmethod
+    def problem(cls, found: Census, needs: Needs | None = None) -> str:
+        """Any model will do that has something to learn."""
+        return "" if found.parameters else "it has no parameters"
+
+    def _names(self, episode: Episode) -> list[str]:
+        every = episode.twin.module.named_parameters()
+        return [name for name, p in every if p.is_floating_point()]
 
     def _optimiser(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, lr=self.rate)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sitta.adaptation.base import Cost, register
 from sitta.adaptation.gradient import (
+    NORM_KINDS,
     Episode,
     GradientMethod,
     Gradients,
@@ -37,6 +38,9 @@ class SAR(GradientMethod):
         rate: Learning rate of SGD with momentum 0.9.
         margin: Entropy below which a pixel is reliable, as a share of the largest possible.
         rho: Radius of the neighbourhood.
+        layers: ``all``, or ``shallow`` to leave out the norms at the lowest resolution and the last
+            one, as the original leaves out the top layers of its classifiers; one more forward
+            pass.
 
     Example:
         >>> import sitta, torch
@@ -59,6 +63,8 @@ class SAR(GradientMethod):
     )
     rho: float = setting(0.05, Rule("radius of the neighbourhood (official: 0.05)", low=0.0))
 
+    layers: str = setting("all", Rule("norm layers that are updated", choices=("all", "shallow")))
+
     @property
     def _lambda(self) -> float:
         return self.lam
@@ -70,7 +76,17 @@ class SAR(GradientMethod):
     @property
     def cost(self) -> Cost:
         """Two forward and two backward passes a step, and the last forward."""
-        return Cost(forward=2 * self.steps + 1, backward=2 * self.steps)
+        look = 1 if self.layers == "shallow" else 0
+        return Cost(forward=2 * self.steps + 1 + look, backward=2 * self.steps)
+
+    def _names(self, episode: Episode) -> list[str]:
+        names = super()._names(episode)
+        if self.layers == "all":
+            return names
+        sizes = _norm_sizes(episode)
+        left = {name for name, size in sizes.items() if size == min(sizes.values())}
+        left.add(next(reversed(sizes), ""))
+        return [name for name in names if name.rpartition(".")[0] not in left]
 
     def _optimiser(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, lr=self.rate, momentum=0.9)
@@ -92,3 +108,23 @@ class SAR(GradientMethod):
             raise NoUpdate("no-reliable-pixel")
         classes = 2 if activation == "sigmoid" else logits.shape[1]
         return kept, entropy[kept].mean() * torch.log(torch.tensor(float(classes)))
+
+
+def _norm_sizes(episode: Episode) -> dict[str, int]:
+    """Values per channel that each normalisation layer sees, in the order of the forward pass."""
+    sizes: dict[str, int] = {}
+    hooks = []
+    for name, layer in episode.twin.module.named_modules():
+        if isinstance(layer, NORM_KINDS):
+
+            def note(_: nn.Module, args: tuple[Tensor, ...], name: str = name) -> None:
+                sizes[name] = args[0][0, 0].numel()
+
+            hooks.append(layer.register_forward_pre_hook(note))
+    try:
+        with torch.no_grad():
+            episode.forward({})
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return sizes

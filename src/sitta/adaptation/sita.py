@@ -55,7 +55,7 @@ class SITA(Method):
     needs: ClassVar[Needs] = "batch-norm"
 
     lam: float = setting(
-        0.8, Rule("weight of the source statistics (InTEnt paper: 0.8)", low=0, high=1)
+        0.8, Rule("weight of the source statistics (InTEnt paper: 0.8)", low=0, below=1)
     )
     views: int = setting(8, Rule("views besides the image itself", low=0, whole=True))
     weighting: str = setting(
@@ -69,13 +69,13 @@ class SITA(Method):
     seed: int = setting(0, Rule("seed of the views", low=0, whole=True))
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.op == "none" and self.lam == 1:
+        if self.lam == 1:
             raise InvalidSetting(
                 "At lambda 1 nothing of the views is used: SITA would be the unadapted model.",
                 allowed="0 <= lam < 1",
                 fix="use sitta.Source(model)",
             )
+        super().__post_init__()
 
     @property
     def cost(self) -> Cost:
@@ -89,9 +89,10 @@ class SITA(Method):
     def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
         every = torch.stack([self._views_logits(twin, x) for x in images], dim=2)  # (K, V, N, ...)
         activation = resolve(self.activation, every.shape[3])
-        flat = mean_entropy(every.flatten(0, 2), activation)
-        entropies = flat.view(every.shape[:3])  # (K, V, N)
-        weights = None if self.op == "none" else self._weights(entropies)
+        entropies = mean_entropy(every.flatten(0, 2), activation).view(every.shape[:3])  # (K, V, N)
+        finite = every.flatten(3).isfinite().all(dim=3)
+        scores = torch.where(finite, entropies, torch.inf)  # what overflowed gets no vote
+        weights = None if self.op == "none" else self._weights(scores)
         return self._outcome(
             twin, images, self._grid, every[:, 0], entropies[:, 0], activation, weights=weights
         )
@@ -111,6 +112,7 @@ class SITA(Method):
             return weigh("ent-topk", entropies[:, 0], self.topk)
         ballots = entropies.argmin(dim=0)  # (V, N)
         votes = torch.stack([(ballots == k).sum(dim=0) for k in range(len(entropies))])  # (K, N)
+        votes = torch.where(entropies[:, 0].isfinite(), votes, -1)
         tied = votes == votes.amax(dim=0)  # of these, the one surest of the image itself
         winner = torch.where(tied, entropies[:, 0], torch.inf).argmin(dim=0)
         return torch.nn.functional.one_hot(winner, len(entropies)).T.to(entropies.dtype)

@@ -65,7 +65,10 @@ def card(path: str | Path) -> dict[str, Any]:
             f"{path} does not say which network its weights belong to.",
             fix="build the network yourself, load the weights into it, and pass it to sitta.InTEnt",
         )
-    found: dict[str, Any] = json.loads(metadata["sitta"])
+    try:
+        found: dict[str, Any] = json.loads(metadata["sitta"])
+    except json.JSONDecodeError as error:
+        raise UnsupportedModel(f"The card in {path} cannot be read ({error}).") from error
     return found
 
 
@@ -109,10 +112,10 @@ def load(name_or_path: str | Path) -> nn.Module:
             allowed=", ".join(ARCHITECTURES),
             got=str(about.get("architecture")),
         )
-    model = ARCHITECTURES[about["architecture"]](**about["config"])
     weights = {k: v.float() if v.is_floating_point() else v for k, v in load_file(path).items()}
     try:
+        model = ARCHITECTURES[about["architecture"]](**about["config"])
         model.load_state_dict(weights)
-    except RuntimeError as error:
+    except (RuntimeError, KeyError, TypeError) as error:
         raise UnsupportedModel(f"The weights in {path} do not fit their own card.") from error
     return model.eval()

@@ -138,11 +138,11 @@ class UNet(nn.Module):
         """
         from sitta.models.reference import read_reference
 
-        config, weights = read_reference(state_dict)
-        net = cls(**config, heads=heads)
         try:
+            config, weights = read_reference(state_dict)
+            net = cls(**config, heads=heads)
             net.load_state_dict(weights)
-        except RuntimeError as error:
+        except (RuntimeError, KeyError) as error:
             raise UnsupportedModel(f"The checkpoint does not fit the network: {error}") from error
         return net.eval()
 
