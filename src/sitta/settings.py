@@ -77,6 +77,9 @@ class Rule:
         return all(checks)
 
 
+LAMBDA = Rule("weight of the source statistics: 1 source, 0 this image (Eq. 5)", low=0, high=1)
+
+
 def setting(default: Any, rule: Rule) -> Any:
     """A dataclass field with a rule."""
     return field(default=default, metadata={"rule": rule})

@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from sitta.adaptation.base import register
 from sitta.adaptation.gradient import Episode, GradientMethod, Gradients, Parameters, slope
-from sitta.adaptation.source import LAMBDA
 from sitta.entropy import Activation, full_precision
 from sitta.settings import Rule, setting
 
@@ -102,8 +101,6 @@ class FSeg(GradientMethod):
     description: ClassVar[str] = "regional nuclear norm and contour length over norm layers"
     citation: ClassVar[str] = "Hu et al., MICCAI 2021"
 
-    lam: float = setting(0.0, LAMBDA)
-    steps: int = setting(1, Rule("updates", low=0, whole=True))
     rate: float = setting(1e-3, Rule("learning rate of Adam (port PASS)", above=0.0))
     alpha: float = setting(
         1e-3, Rule("weight of the nuclear norm (1e-3 PASS, 1e-2 DeTTA)", low=0.0)
@@ -115,14 +112,6 @@ class FSeg(GradientMethod):
         "positions", Rule("norm of contours (PASS, DeTTA)", choices=("positions", "classes"))
     )
     scale: str = setting("none", Rule("nuclear norm over sqrt(N C)", choices=("none", "size")))
-
-    @property
-    def _lambda(self) -> float:
-        return self.lam
-
-    @property
-    def _steps(self) -> int:
-        return self.steps
 
     def _optimiser(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
         return torch.optim.Adam(parameters, lr=self.rate)

@@ -19,6 +19,7 @@ from sitta.adaptation.base import Cost, Method, Needs
 from sitta.census import NORMS
 from sitta.entropy import Activation, mean_entropy, resolve
 from sitta.prediction import Outcome
+from sitta.settings import LAMBDA, Rule, setting
 from sitta.statistics import Pool
 from sitta.twin import Twin
 
@@ -81,20 +82,23 @@ def affine_parameters(module: nn.Module) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class GradientMethod(Method):
-    """A method that minimises a loss on this image over some parameters, from scratch each time."""
+    """A method that minimises a loss on this image over some parameters, from scratch each time.
+
+    Attributes:
+        lam: Weight of the source statistics, mixed in each layer.
+        steps: How many updates.
+    """
 
     needs: ClassVar[Needs] = "any-norm"
     unbiased: ClassVar[bool] = False
 
-    @property
-    @abstractmethod
-    def _lambda(self) -> float:
-        """Weight of the source statistics."""
+    lam: float | None = setting(0.0, LAMBDA)
+    steps: int = setting(1, Rule("updates", low=0, whole=True))
 
     @property
-    @abstractmethod
-    def _steps(self) -> int:
-        """How many steps."""
+    def _lambda(self) -> float:
+        """Weight of the source statistics."""
+        return 0.0 if self.lam is None else self.lam
 
     @abstractmethod
     def _optimiser(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
@@ -111,7 +115,7 @@ class GradientMethod(Method):
     @property
     def cost(self) -> Cost:
         """One forward and one backward pass a step, and the last forward."""
-        return Cost(forward=self._steps + 1, backward=self._steps)
+        return Cost(forward=self.steps + 1, backward=self.steps)
 
     def _activation(self, logits: Tensor) -> Activation:
         return resolve(self.activation, logits.shape[1])
@@ -142,7 +146,7 @@ class GradientMethod(Method):
         at = {k: p.clone().requires_grad_() for k, p in start.items()}
         try:
             optimiser = self._optimiser(list(at.values()))
-            for _ in range(self._steps):
+            for _ in range(self.steps):
                 _step(optimiser, at, self._gradients(episode, at))
             with torch.no_grad():
                 logits = episode.forward(at)

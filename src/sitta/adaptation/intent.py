@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from sitta.adaptation.base import Cost, Method, Needs, register
-from sitta.adaptation.source import LAMBDA, STATISTICS, VARIANCE
+from sitta.adaptation.source import STATISTICS, VARIANCE
 from sitta.entropy import Activation, balanced_entropy, mean_entropy, resolve
 from sitta.integration import STRATEGIES
 from sitta.members import Statistics, grid, member_logits
 from sitta.prediction import Outcome
-from sitta.settings import Rule, setting
+from sitta.settings import LAMBDA, Rule, setting
 from sitta.sharpness import member_sharpness
 from sitta.twin import Twin
 

@@ -12,11 +12,10 @@ from torch.nn import functional as F
 
 from sitta.adaptation.base import Cost, Needs, register
 from sitta.adaptation.gradient import Episode, GradientMethod, Gradients, Parameters, slope
-from sitta.adaptation.source import LAMBDA
 from sitta.augment import augmix, generator, views
 from sitta.census import Census
 from sitta.entropy import Activation
-from sitta.settings import Rule, setting
+from sitta.settings import LAMBDA, Rule, setting
 
 PRIORS = {"official": 16 / 17, "intent-paper": 15 / 16}
 
@@ -75,17 +74,12 @@ class MEMO(GradientMethod):
     lam: float | None = setting(None, Rule(LAMBDA.help, low=0, high=1, optional=True))
     prior: str = setting("official", Rule("lambda where none is given", choices=tuple(PRIORS)))
     views: int = setting(32, Rule("views (official, CIFAR: 32; ImageNet: 64)", low=1, whole=True))
-    steps: int = setting(1, Rule("updates (official: 1)", low=0, whole=True))
     rate: float = setting(2.5e-4, Rule("learning rate of SGD (official, ResNet-50)", above=0.0))
     seed: int = setting(0, Rule("seed of the views", low=0, whole=True))
 
     @property
     def _lambda(self) -> float:
         return PRIORS[self.prior] if self.lam is None else self.lam
-
-    @property
-    def _steps(self) -> int:
-        return self.steps
 
     @property
     def cost(self) -> Cost:

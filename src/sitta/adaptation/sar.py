@@ -18,7 +18,6 @@ from sitta.adaptation.gradient import (
     Parameters,
     slope,
 )
-from sitta.adaptation.source import LAMBDA
 from sitta.entropy import pixel_entropy
 from sitta.settings import Rule, setting
 from sitta.sharpness import worst_nearby
@@ -53,8 +52,6 @@ class SAR(GradientMethod):
     description: ClassVar[str] = "entropy of reliable pixels minimised where it is flat"
     citation: ClassVar[str] = "Niu et al., ICLR 2023"
 
-    lam: float = setting(0.0, LAMBDA)
-    steps: int = setting(1, Rule("updates", low=0, whole=True))
     rate: float = setting(
         2.5e-4, Rule("learning rate of SGD (official, ResNet, batches of 32 or more)", above=0.0)
     )
@@ -64,14 +61,6 @@ class SAR(GradientMethod):
     rho: float = setting(0.05, Rule("radius of the neighbourhood (official: 0.05)", low=0.0))
 
     layers: str = setting("all", Rule("norm layers that are updated", choices=("all", "shallow")))
-
-    @property
-    def _lambda(self) -> float:
-        return self.lam
-
-    @property
-    def _steps(self) -> int:
-        return self.steps
 
     @property
     def cost(self) -> Cost:

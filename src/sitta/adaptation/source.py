@@ -11,10 +11,9 @@ from sitta.adaptation.base import Cost, Method, Needs, register
 from sitta.entropy import mean_entropy, resolve
 from sitta.members import Statistics, member_logits
 from sitta.prediction import Outcome
-from sitta.settings import Rule, setting
+from sitta.settings import LAMBDA, Rule, setting
 from sitta.twin import Twin
 
-LAMBDA = Rule("weight of the source statistics: 1 source, 0 this image (Eq. 5)", low=0, high=1)
 STATISTICS = Rule(
     "statistics of the image: captured in one pass at lambda 0, or in each layer as it is reached",
     choices=("captured", "in-layer"),

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from sitta.adaptation.base import register
 from sitta.adaptation.gradient import Episode, GradientMethod, Gradients, Parameters, slope
-from sitta.adaptation.source import LAMBDA
 from sitta.entropy import Activation, mean_entropy
 from sitta.settings import Rule, setting
 
@@ -64,21 +63,12 @@ class Tent(GradientMethod):
     description: ClassVar[str] = "entropy minimised over the scales and shifts of norm layers"
     citation: ClassVar[str] = "Wang et al., ICLR 2021"
 
-    lam: float = setting(0.0, LAMBDA)
     steps: int = setting(1, Rule("steps; the paper takes 10 for segmentation", low=0, whole=True))
     rate: float = setting(1e-3, Rule("learning rate (official example: Adam 1e-3)", above=0.0))
     optimiser: str = setting(
         "adam", Rule("adam, or sgd with Nesterov momentum 0.9", choices=("adam", "sgd"))
     )
     loss: str = setting("entropy", Rule("what is minimised", choices=tuple(LOSSES)))
-
-    @property
-    def _lambda(self) -> float:
-        return self.lam
-
-    @property
-    def _steps(self) -> int:
-        return self.steps
 
     def _optimiser(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
         if self.optimiser == "adam":
