@@ -1,4 +1,4 @@
-"""The logits of all members, and how sharp their entropies are."""
+"""The grid of lambdas, and the logits of all members on it."""
 
 from __future__ import annotations
 

@@ -7,34 +7,32 @@ from typing import Any
 
 from torch import nn
 
-from sitta.adaptation.base import REGISTRY, Method
-from sitta.adaptation.intent import InTEnt  # isort: split
-
-from sitta.adaptation.source import Source  # isort: split  (the order of import is that of lists)
-from sitta.adaptation.tent import Tent  # isort: split
-
-from sitta.adaptation.sar import SAR  # isort: split
-
-from sitta.adaptation.fseg import FSeg  # isort: split
-
-from sitta.adaptation.sita import SITA  # isort: split
-
-from sitta.adaptation.memo import MEMO  # isort: split
-
+from sitta.adaptation.base import Method
+from sitta.adaptation.fseg import FSeg
+from sitta.adaptation.intent import InTEnt
+from sitta.adaptation.memo import MEMO
+from sitta.adaptation.sar import SAR
+from sitta.adaptation.sita import SITA
+from sitta.adaptation.source import Source
+from sitta.adaptation.tent import Tent
 from sitta.errors import InvalidSetting
 from sitta.settings import require_known
 
 __all__ = ["MEMO", "SAR", "SITA", "FSeg", "InTEnt", "Method", "Source", "Tent", "method", "methods"]
+
+# The one list that feeds the API, the command line, the documentation and the tests.
+KINDS: tuple[type[Method], ...] = (Source, InTEnt, Tent, SAR, FSeg, SITA, MEMO)
+REGISTRY = MappingProxyType({kind.name: kind for kind in KINDS})
 
 
 def methods() -> MappingProxyType[str, type[Method]]:
     """All methods by name.
 
     Example:
-        >>> sorted(methods())
-        ['fseg', 'intent', 'memo', 'sar', 'sita', 'source', 'tent']
+        >>> list(methods())
+        ['source', 'intent', 'tent', 'sar', 'fseg', 'sita', 'memo']
     """
-    return MappingProxyType(REGISTRY)
+    return REGISTRY
 
 
 def method(name: str, model: nn.Module, **settings: Any) -> Method:

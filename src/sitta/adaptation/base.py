@@ -1,11 +1,11 @@
-"""What all methods have in common, and the registry that lists them."""
+"""What all methods have in common."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -33,16 +33,6 @@ class Cost:
 
     forward: int
     backward: int = 0
-
-
-REGISTRY: dict[str, type[Method]] = {}
-M = TypeVar("M", bound="type[Method]")
-
-
-def register(kind: M) -> M:
-    """Enter a method in the registry, which feeds the API, the command line, docs and tests."""
-    REGISTRY[kind.name] = kind
-    return kind
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sitta.adaptation.base import register
 from sitta.adaptation.gradient import Episode, GradientMethod, Gradients, Parameters, slope
 from sitta.entropy import Activation, full_precision
 from sitta.settings import Rule, setting
@@ -67,7 +66,6 @@ def contours(p: Tensor, radius: int, dense: bool) -> Tensor:
     return width
 
 
-@register
 @dataclass(frozen=True, eq=False)
 class FSeg(GradientMethod):
     """Fully test-time adaptation for segmentation (Hu et al., MICCAI 2021): RN and CR losses.

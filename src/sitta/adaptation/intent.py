@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from sitta.adaptation.base import Cost, Method, Needs, register
+from sitta.adaptation.base import Cost, Method, Needs
 from sitta.adaptation.source import STATISTICS, VARIANCE
 from sitta.entropy import Activation, balanced_entropy, mean_entropy, resolve
 from sitta.integration import STRATEGIES
@@ -20,7 +20,6 @@ from sitta.sharpness import member_sharpness
 from sitta.twin import Twin
 
 
-@register
 @dataclass(frozen=True, eq=False)
 class InTEnt(Method):
     r"""Integrated entropy weighting (Dong et al., ICML 2024), Algorithm 1.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sitta.adaptation.base import Cost, Needs, register
+from sitta.adaptation.base import Cost, Needs
 from sitta.adaptation.gradient import Episode, GradientMethod, Gradients, Parameters, slope
 from sitta.augment import augmix, generator, views
 from sitta.census import Census
@@ -41,7 +41,6 @@ def _log_mean(logs: Tensor) -> Tensor:
     return logs.logsumexp(dim=0) - math.log(len(logs))
 
 
-@register
 @dataclass(frozen=True, eq=False)
 class MEMO(GradientMethod):
     """Marginal entropy minimisation with one test point (Zhang et al., NeurIPS 2022), for pixels.

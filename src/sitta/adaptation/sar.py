@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from sitta.adaptation.base import Cost, register
+from sitta.adaptation.base import Cost
 from sitta.adaptation.gradient import (
     NORM_KINDS,
     Episode,
@@ -23,7 +23,6 @@ from sitta.settings import Rule, setting
 from sitta.sharpness import worst_nearby
 
 
-@register
 @dataclass(frozen=True, eq=False)
 class SAR(GradientMethod):
     """Sharpness-aware and reliable entropy minimisation (Niu et al., ICLR 2023), pixel by pixel.
@@ -59,7 +58,6 @@ class SAR(GradientMethod):
         0.4, Rule("reliable below this share of ln C (official: 0.4)", above=0.0)
     )
     rho: float = setting(0.05, Rule("radius of the neighbourhood (official: 0.05)", low=0.0))
-
     layers: str = setting("all", Rule("norm layers that are updated", choices=("all", "shallow")))
 
     @property

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from sitta.adaptation.base import Cost, Method, Needs, register
+from sitta.adaptation.base import Cost, Method, Needs
 from sitta.augment import generator, jitter, views
 from sitta.entropy import mean_entropy, resolve
 from sitta.errors import InvalidSetting
@@ -19,7 +19,6 @@ from sitta.settings import Rule, setting
 from sitta.twin import Twin
 
 
-@register
 @dataclass(frozen=True, eq=False)
 class SITA(Method):
     """Single-image test-time adaptation by augmented statistics (Khurana et al., 2021).

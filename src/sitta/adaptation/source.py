@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from sitta.adaptation.base import Cost, Method, Needs, register
+from sitta.adaptation.base import Cost, Method, Needs
 from sitta.entropy import mean_entropy, resolve
 from sitta.members import Statistics, member_logits
 from sitta.prediction import Outcome
@@ -23,7 +23,6 @@ VARIANCE = Rule(
 )
 
 
-@register
 @dataclass(frozen=True, eq=False)
 class Source(Method):
     """The model under ``lam * source + (1 - lam) * image`` statistics, with nothing else changed.

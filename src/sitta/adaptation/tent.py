@@ -9,7 +9,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from sitta.adaptation.base import register
 from sitta.adaptation.gradient import Episode, GradientMethod, Gradients, Parameters, slope
 from sitta.entropy import Activation, mean_entropy
 from sitta.settings import Rule, setting
@@ -36,7 +35,6 @@ def half_entropy_loss(logits: Tensor, activation: Activation) -> Tensor:
 LOSSES = {"entropy": entropy_loss, "half-entropy": half_entropy_loss}
 
 
-@register
 @dataclass(frozen=True, eq=False)
 class Tent(GradientMethod):
     """Test entropy minimisation (Wang et al., ICLR 2021), for one image.
