@@ -105,7 +105,7 @@ def draw_turn(image: Tensor, chance: torch.Generator) -> Turn:
 def jitter(image: Tensor, chance: torch.Generator) -> Tensor:
     """Gamma, contrast, brightness, blur and noise, each drawn mildly, within the image's range.
 
-    Mild, because a background that is lifted a little everywhere moves statistics a lot.
+    Values outside that range, which training never showed, spoil the statistics of a whole image.
     """
     u, restore = _to_unit(image)
     u = gamma(u, 2.0 ** _uniform(chance, -0.3, 0.3))
