@@ -36,3 +36,12 @@ def test_monai_networks(name):
     channels = expected.shape[1]
     maps = [torch.from_numpy(slow.probability(z))[-channels:].float() for z in expected]
     torch.testing.assert_close(p.members, torch.stack(maps), rtol=0, atol=1e-4)
+
+
+def test_a_meta_tensor_is_taken_for_the_tensor_it_is():
+    from monai.data import MetaTensor
+
+    net, image = sitta.load("phantom-alder"), torch.rand(1, 16, 16)
+    p = sitta.InTEnt(net)(MetaTensor(image))
+    assert type(p.weights) is type(p.probability) is type(p.image) is torch.Tensor
+    assert torch.equal(p.probability, sitta.InTEnt(net)(image).probability)
