@@ -32,3 +32,17 @@ class InvalidImage(SittaError, ValueError):
 
 class InvalidSetting(SittaError, ValueError):
     """A setting has an unknown name, the wrong type, or a value out of range."""
+
+
+class MissingExtra(SittaError, ImportError):
+    """A part of Sitta that needs packages which are not installed.
+
+    Args:
+        what: What was asked for.
+        extra: The name of the extra.
+    """
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs packages that are not there.", fix=f"pip install 'sitta[{extra}]'"
+        )

@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 import sitta
+from sitta import storage
 from sitta.models import UNet, checkpoint
 
 SMALL = {"channels": 4, "multipliers": (1, 2)}
@@ -37,7 +38,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def full_disk(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint.os, "fsync", full_disk)
+    monkeypatch.setattr(storage.os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space"):
         sitta.models.save(net, path, {"other": 1})
     assert path.read_bytes() == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from torch import nn
 
 from sitta.errors import SittaError, UnsupportedModel
 from sitta.models.unet import UNet
+from sitta.storage import finished
 
 SHIPPED = Path(__file__).parent.parent / "assets"
 ARCHITECTURES: dict[str, type[nn.Module]] = {"UNet": UNet}
@@ -33,17 +33,8 @@ def save(model: UNet, path: str | Path, about: Mapping[str, Any], *, half: bool 
         for name, t in model.state_dict().items()
     }
     described = {"architecture": type(model).__name__, "config": model.config, **about}
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(draft, "wb") as file:
-            file.write(serialise(tensors, metadata={"sitta": json.dumps(described)}))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with finished(Path(path)) as draft:
+        draft.write_bytes(serialise(tensors, metadata={"sitta": json.dumps(described)}))
 
 
 def card(path: str | Path) -> dict[str, Any]:
