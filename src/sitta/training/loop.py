@@ -1,0 +1,186 @@
+"""The loop: epochs of steps, a validation after each, the best weights kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sitta.training.augmentation import Augment
+from sitta.training.journal import Epoch
+from sitta.training.recipe import Recipe
+from sitta.training.samples import Samples
+from sitta.training.watch import Watch
+
+LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}  # a tenth faster on CPUs
+
+
+@dataclass
+class Fit:
+    """A network in training.
+
+    Args:
+        net: The network, which is trained in place.
+        recipe: How.
+        train: Images to learn from.
+        held_out: Images to validate on.
+        device: Where to compute.
+
+    Attributes:
+        history: Figures of the epochs that are done.
+        best: Best validation Dice so far.
+        weights: The weights that reached it.
+    """
+
+    net: nn.Module
+    recipe: Recipe
+    train: Samples
+    held_out: Samples
+    device: torch.device
+    history: list[Epoch] = field(default_factory=list)
+    best: float = -1.0
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        pixels = self.train.masks[0].numel()
+        self.epochs, self.steps = self.recipe.length(len(self.train), pixels)
+        layout = LAYOUTS[self.train.images.dim()]
+        self.net.to(self.device, memory_format=layout)  # type: ignore[call-overload]
+        for module in self.net.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.momentum = self.recipe.momentum
+        self.forward: Callable[[Tensor], Tensor] = self.net
+        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=self.recipe.rate, fused=True)
+        self.schedule = _schedule(self.optimiser, self.recipe, self.epochs * self.steps)
+        name = self.recipe.augment
+        self.augment = None if name == "none" else Augment(name, self.recipe.seed)
+        self.loss = Loss(self.recipe)
+
+    def compile(self) -> None:
+        """Run training steps through ``torch.compile``."""
+        self.forward = torch.compile(self.net)
+
+    @property
+    def best_epoch(self) -> int:
+        """The first epoch that reached the best validation Dice; 0 before any."""
+        reached = (row.epoch for row in self.history if row.validation_dice == self.best)
+        return next(reached, 0)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all epochs are done, or patience has run out."""
+        done, patience = len(self.history), self.recipe.patience
+        return done >= self.epochs or (patience is not None and done - self.best_epoch >= patience)
+
+    def epoch(self, watch: Watch) -> Epoch:
+        """One pass over the training images, then validation."""
+        start, number = time.perf_counter(), len(self.history) + 1
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):  # the user's own random numbers stay theirs
+            torch.manual_seed(self.recipe.seed * 100_003 + number)
+            losses = self._pass(number, watch)
+        rate = self.optimiser.param_groups[0]["lr"]
+        dice = validate(self.net, self.held_out, self.device)
+        if dice > self.best:
+            self.best = dice
+            self.weights = {k: v.detach().cpu().clone() for k, v in self.net.state_dict().items()}
+        seconds = time.perf_counter() - start
+        row = Epoch(number, sum(losses), *losses, dice, float(rate), round(seconds, 3))
+        self.history.append(row)
+        watch.epoch(row, self.best)
+        return row
+
+    def _pass(self, number: int, watch: Watch) -> tuple[float, float]:
+        """Mean cross-entropy and mean Dice loss, as weighted by the recipe."""
+        self.net.train()
+        total = torch.zeros(2)
+        order = torch.randperm(len(self.train))
+        for rows in order.tensor_split(self.steps):  # even batches: none of a single image
+            images, masks = self._batch(rows, number)
+            parts = self.loss(self.forward(images), masks)
+            self.optimiser.zero_grad(set_to_none=True)
+            parts.sum().backward()
+            self.optimiser.step()
+            if self.schedule is not None:
+                self.schedule.step()
+            total += parts.detach().cpu() / self.steps
+            watch.step(float(parts.detach().sum()))
+        return float(total[0]), float(total[1])
+
+    def _batch(self, rows: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        images, masks = self.train.images[rows], self.train.masks[rows]
+        if self.augment is not None:
+            images, masks = self.augment(images, masks, number, rows.tolist())
+        layout = LAYOUTS[images.dim()]
+        return images.to(self.device).contiguous(memory_format=layout), masks.to(self.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to go on as if nothing had happened."""
+        return {
+            "net": self.net.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "schedule": self.schedule.state_dict() if self.schedule else None,
+            "history": [asdict(row) for row in self.history],
+            "best": self.best,
+            "weights": self.weights,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.net.load_state_dict(state["net"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.schedule:
+            self.schedule.load_state_dict(state["schedule"])
+        self.history = [Epoch(**row) for row in state["history"]]
+        self.best, self.weights = state["best"], state["weights"]
+
+
+def _schedule(optimiser: torch.optim.Optimizer, recipe: Recipe, steps: int) -> Any | None:
+    if recipe.schedule == "constant":
+        return None
+    cycle = torch.optim.lr_scheduler.OneCycleLR
+    return cycle(optimiser, recipe.rate, total_steps=max(2, steps), cycle_momentum=False)
+
+
+class Loss:
+    """Cross-entropy and Dice loss, weighted by the recipe, for one mask or several classes."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        from monai.losses import DiceLoss
+
+        self.bce, self.weight = recipe.bce, recipe.dice
+        self.binary = DiceLoss(sigmoid=True)
+        self.classes = DiceLoss(softmax=True, to_onehot_y=True)
+
+    def __call__(self, logits: Tensor, masks: Tensor) -> Tensor:
+        """``(2,)``: cross-entropy and Dice loss of logits ``(B, C, *s)``, masks ``(B, *s)``."""
+        if logits.shape[1] == 1:
+            truth = masks[:, None].float()
+            entropy = F.binary_cross_entropy_with_logits(logits, truth)
+            overlap = self.binary(logits, truth)
+        else:
+            entropy = F.cross_entropy(logits, masks)
+            overlap = self.classes(logits, masks[:, None])
+        return torch.stack([self.bce * entropy, self.weight * overlap])
+
+
+@torch.inference_mode()
+def validate(net: nn.Module, samples: Samples, device: torch.device, batch: int = 10) -> float:
+    """Mean Dice over images, of several classes over the foreground's; 1 where both are empty."""
+    from monai.metrics import compute_dice
+
+    net.eval()
+    scores = []
+    for images, masks in zip(samples.images.split(batch), samples.masks.split(batch), strict=True):
+        layout = LAYOUTS[images.dim()]
+        logits = net(images.to(device).contiguous(memory_format=layout)).cpu()
+        classes = max(2, logits.shape[1])
+        found = (logits[:, 0] > 0).long() if logits.shape[1] == 1 else logits.argmax(dim=1)
+        maps = [F.one_hot(m, classes).movedim(-1, 1)[:, 1:] for m in (found, masks)]
+        scores.append(compute_dice(*maps, include_background=True, ignore_empty=False))
+    return float(torch.cat(scores).mean())
