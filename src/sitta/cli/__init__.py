@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sitta._version import __version__
-from sitta.errors import SittaError
+from sitta.errors import MissingExtra, SittaError
 
 app = typer.Typer(
     name="sitta",
@@ -37,10 +37,17 @@ def _options(
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one sentence and exit code 2."""
-    from sitta.cli import demo, methods, train  # noqa: F401  (each verb registers itself)
+    from sitta.cli import data, demo, methods, train  # noqa: F401  (each verb registers itself)
 
     try:
         app()
     except (SittaError, OSError) as error:
-        typer.echo(f"sitta: {error}", err=True)
-        sys.exit(2)
+        typer.echo(f"sitta: {_sentence(error)}", err=True)
+        sys.exit(3 if isinstance(error, MissingExtra) else 2)
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, without the number that the system gives it."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return str(error)

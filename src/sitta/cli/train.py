@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sitta.cli import app
+from sitta.cli.options import sides
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -63,6 +64,7 @@ def train(
     overwrite: Annotated[bool, _option(RUN, "Begin anew in --out.", "--overwrite")] = False,
     compiled: Annotated[bool, _option(RUN, "Use torch.compile.", "--compile")] = False,
     device: Annotated[str, _option(RUN, "auto, cpu, cuda.")] = "auto",
+    save_every: Annotated[float, _option(RUN, "Seconds between saved states.", min=0)] = 20,
     note: Annotated[str, _option(RUN, "Kept in the checkpoint, e.g. the licence.")] = "",
     as_json: Annotated[bool, _option(RUN, "The result as JSON.", "--json")] = False,
 ) -> None:
@@ -86,9 +88,9 @@ def train(
     if epochs is not None and steps is None:
         changes["steps"] = None
     wanted: dict[str, Any] = {
-        "size": _sides(size, int),
+        "size": sides(size, int),
         "fit": fit,
-        "spacing": _sides(spacing, float),
+        "spacing": sides(spacing, float),
     }
     wanted |= {"channels": channels, "plane": plane, "scale": scale, "dims": dims}
     job = Job(
@@ -101,7 +103,8 @@ def train(
     )
     folder = out or Path("runs") / job.name
     how: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "compiled": compiled}
-    result = run(job, folder, **how, device=device, watch=_watch(silent=as_json))
+    how |= {"device": device, "save_every": save_every}
+    result = run(job, folder, **how, watch=_watch(silent=as_json))
     if as_json:
         typer.echo(json.dumps({**asdict(result), "checkpoint": str(result.checkpoint)}))
         return
@@ -109,20 +112,6 @@ def train(
         f"validation Dice {result.dice:.4f} at epoch {result.epoch} of {result.epochs}, "
         f"{result.minutes:.1f} minutes\n{result.checkpoint}\nlog.csv, curve.png beside it"
     )
-
-
-def _sides(text: str | None, kind: Any) -> tuple[Any, ...] | None:
-    """128x128 as (128, 128)."""
-    if text is None:
-        return None
-    from sitta.errors import InvalidSetting
-
-    try:
-        return tuple(kind(part) for part in text.lower().split("x"))
-    except ValueError:
-        raise InvalidSetting(
-            "Sides are numbers with an x between.", allowed="128x128, 0.5x0.5", got=text
-        ) from None
 
 
 def _preprocess(task: str, changes: dict[str, Any]) -> Preprocess:
@@ -149,10 +138,10 @@ def _watch(silent: bool) -> Watch:
 
     class Lines(Watch):
         def say(self, text: str) -> None:
-            console.print(text)
+            console.print(text, soft_wrap=True)
 
         def epoch(self, row: Epoch, best: float) -> None:
-            console.print(_line(row, best))
+            console.print(_line(row, best), soft_wrap=True)
 
     class Bar(Lines):
         progress: Progress
@@ -186,7 +175,6 @@ def _watch(silent: bool) -> Watch:
 
 def _line(row: Epoch, best: float) -> str:
     star = "  best" if row.validation_dice == best else ""
-    return (
-        f"epoch {row.epoch:3d}  loss {row.loss:.4f} (cross-entropy {row.bce:.4f}, Dice "
-        f"{row.dice_loss:.4f})  validation Dice {row.validation_dice:.4f}{star}"
-    )
+    losses = f"cross-entropy {row.bce:.4f}, Dice {row.dice_loss:.4f}"
+    figures = f"loss {row.loss:.4f} ({losses})  validation Dice {row.validation_dice:.4f}"
+    return f"epoch {row.epoch:3d}  {figures}  {row.seconds:.1f} s{star}"

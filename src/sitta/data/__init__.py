@@ -1,5 +1,6 @@
-"""Images to work on."""
+"""Images to work on: files of any format, domains on disk, preprocessing, phantoms."""
 
-from sitta.data import phantom
+from sitta.data import domains, images, phantom
+from sitta.data.preprocess import Preprocess
 
-__all__ = ["phantom"]
+__all__ = ["Preprocess", "domains", "images", "phantom"]

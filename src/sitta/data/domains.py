@@ -107,8 +107,8 @@ def subject_of(name: str) -> str:
     return next((str(match.group(1)) for match in found), name)
 
 
-def find_domains(root: str | Path, masks: str = "masks") -> list[Domain]:
-    """Every domain below a root.
+def find_domains(root: str | Path, masks: str = "masks", task: str | None = None) -> list[Domain]:
+    """Every domain below a root, or those of one task.
 
     Raises:
         InvalidSetting: There is none.
@@ -117,13 +117,14 @@ def find_domains(root: str | Path, masks: str = "masks") -> list[Domain]:
     if not root.is_dir():
         raise InvalidSetting(f"There is no folder {root}.", allowed=LAYOUT)
     found = [
-        Domain(task.name, place.name, place, masks)
-        for task in _folders(root)
-        for place in _folders(task)
-        if (place / "images").is_dir()
+        Domain(above.name, place.name, place, masks)
+        for above in _folders(root)
+        for place in _folders(above)
+        if (place / "images").is_dir() and task in (None, above.name)
     ]
     if not found:
-        raise InvalidSetting(f"{root} holds no domain.", allowed=LAYOUT)
+        of_task = f" of task {task}" if task else ""
+        raise InvalidSetting(f"{root} holds no domain{of_task}.", allowed=LAYOUT)
     return found
 
 

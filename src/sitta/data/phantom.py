@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from sitta.data.images import Geometry, Image, write_map, write_mask
 from sitta.errors import InvalidSetting
 
 Array = NDArray[np.float64]
@@ -98,6 +100,19 @@ def batch(
     """
     pairs = [draw(site, start + i, size, seed) for i in range(count)]
     return torch.stack([image for image, _ in pairs]), torch.stack([mask for _, mask in pairs])
+
+
+def write(
+    root: str | Path, site: str, count: int, size: Sequence[int] = (128, 128), seed: int = 0
+) -> None:
+    """Write images and masks of a site to ``root/phantom/<site>``: PNG, or NIfTI for volumes."""
+    folder = Path(root) / "phantom" / site
+    suffix, name = (".png" if len(size) == 2 else ".nii.gz"), "scene-{:04d}{}".format
+    for index in range(count):
+        image, mask = draw(site, index, size, seed)
+        like = Image(image.numpy(), Geometry(tuple(size)), "phantom", folder)
+        write_map(image[0].numpy(), folder / "images" / name(index, suffix), like)
+        write_mask(mask.numpy(), folder / "masks" / name(index, suffix), like)
 
 
 def _scene(chance: np.random.Generator, size: tuple[int, ...]) -> tuple[Array, NDArray[np.bool_]]:

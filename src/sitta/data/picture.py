@@ -87,3 +87,13 @@ def check_size(path: Path, shape: Sequence[int], limit: int = MOST_VALUES) -> No
             allowed=f"at most {limit:,} values",
             fix="check that the file is what it seems; cut a real one into pieces, or raise limit=",
         )
+
+
+def check_complete(path: Path, announced: int, there: int) -> None:
+    """Refuse a file that ends before the bytes that its header announces."""
+    if there < announced:
+        raise InvalidImage(
+            f"{path} is cut short: its header announces {announced:,} bytes, "
+            f"and there are {there:,}.",
+            fix="copy, download or export it again",
+        )

@@ -29,6 +29,9 @@ def resize(values: Tensor, size: Sequence[int]) -> Tensor:
 def _plane(values: Tensor, size: Sequence[int]) -> Tensor:
     if values.shape[2:] == tuple(size):
         return values  # bit for bit
+    if size[1] == 1 and values.shape[2] != size[0]:  # torch 2.13 repeats the first row there
+        column = _plane(values, (values.shape[2], 1))
+        return _plane(column.expand(*column.shape[:3], 2), (size[0], 2))[..., :1]
     return F.interpolate(
         values, size=tuple(size), mode="bilinear", antialias=True, align_corners=False
     )

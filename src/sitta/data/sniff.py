@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import stat
 import zlib
 from pathlib import Path
+from typing import NoReturn
 
 from sitta.errors import InvalidImage
 
@@ -28,8 +30,8 @@ READABLE = (
 OPENINGS = {
     b"\x89PNG\r\n\x1a\n": "PNG",
     b"\xff\xd8\xff": "JPEG",
-    b"GIF8": "GIF",
-    b"BM": "BMP",
+    b"GIF87a": "GIF",
+    b"GIF89a": "GIF",
     b"II*\0": "TIFF",
     b"MM\0*": "TIFF",
     b"II+\0": "TIFF",  # BigTIFF
@@ -38,12 +40,14 @@ OPENINGS = {
 ENCRYPTED = (
     b"Salted__",  # OpenSSL
     b"age-encryption.org",
+    b"-----BEGIN AGE ENCRYPTED FILE",
     b"-----BEGIN PGP MESSAGE",
-    b"\x85\x01",  # PGP, a session key packet
-    b"\x85\x02",
+    b"\x84",  # PGP, packets of session keys
+    b"\x85",
+    b"\x8c\x0d\x04",
     b"LUKS\xba\xbe",
-    b"SQLite format 3\0enc",
 )
+BITMAPS = {12, 40, 52, 56, 64, 108, 124}  # lengths of the second header of a BMP
 ENVELOPED = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x03"  # CMS, as on DICOM's secure media
 HEAD = 540 + 4
 
@@ -56,7 +60,8 @@ def suffix(path: Path) -> str:
         ('.nii.gz', '', '.png')
     """
     name = path.name.lower()
-    return next((s for s in sorted(SUFFIXES, key=len, reverse=True) if name.endswith(s)), "")
+    fitting = (s for s in SUFFIXES if name.endswith(s) and name != s)
+    return max(fitting, key=len, default="")
 
 
 def stem(path: Path) -> str:
@@ -71,12 +76,11 @@ def stem(path: Path) -> str:
 
 def sniff(path: Path) -> str:
     """The format of a file by its content; refuses what is none, or what its name denies."""
-    with open(path, "rb") as file:
-        head = file.read(HEAD)
+    head = _head(path)
     if not head:
         raise InvalidImage(f"{path} is empty (0 bytes).", fix="copy or export it again")
     found, promised = _kind(path, head), SUFFIXES.get(suffix(path))
-    if found is None and promised == "DICOM" and _looks_bare(head):
+    if found is None and promised == "DICOM" and is_bare(head):
         return "DICOM"
     if found is None:
         _refuse(path, head, promised)
@@ -85,16 +89,25 @@ def sniff(path: Path) -> str:
             f"{path} is named as {promised}, but its content is {found}.",
             fix=f"give it the ending of a {found} file",
         )
-    return str(found)
+    return found
+
+
+def _head(path: Path) -> bytes:
+    if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe or a device may never end
+        raise InvalidImage(f"{path} is neither a file nor a folder.")
+    with open(path, "rb") as file:
+        return file.read(HEAD)
 
 
 def _kind(path: Path, head: bytes) -> str | None:
     if head[128:132] == b"DICM":
         return "DICOM"
     if head[:2] == b"\x1f\x8b":
-        return "NIfTI" if _is_nifti(_unzipped(path, head)) else None
+        return "NIfTI" if _is_nifti(_unzipped(path)) else None
     if _is_nifti(head):
         return "NIfTI"
+    if head[:2] == b"BM" and int.from_bytes(head[14:18], "little") in BITMAPS:
+        return "BMP"
     return next((kind for opening, kind in OPENINGS.items() if head.startswith(opening)), None)
 
 
@@ -102,27 +115,29 @@ def _is_nifti(head: bytes) -> bool:
     return head[344:348] == b"n+1\0" or head[4:8] == b"n+2\0"
 
 
-def _looks_bare(head: bytes) -> bool:
-    """A DICOM file without preamble starts with a low group number."""
-    return len(head) > 8 and head[0] in (2, 8) and head[1] == 0
+def is_bare(head: bytes) -> bool:
+    """Whether this looks like a DICOM file of old: no preamble, a low group number first."""
+    return len(head) > 8 and (head[0] in (2, 8) and head[1] == 0)
 
 
-def _unzipped(path: Path, head: bytes) -> bytes:
+def _unzipped(path: Path) -> bytes:
     try:
         with gzip.open(path) as file:
             return file.read(HEAD)
     except (EOFError, OSError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk
+            raise
         raise InvalidImage(
-            f"{path} is cut short or damaged: it cannot be unzipped ({error}).",
+            f"{path} is cut short or damaged: it cannot be unzipped.",
             fix="copy or download it again",
         ) from error
 
 
-def _refuse(path: Path, head: bytes, promised: str | None) -> None:
-    zipped_secret = head[:4] == b"PK\x03\x04" and bool(head[6] & 1)
+def _refuse(path: Path, head: bytes, promised: str | None) -> NoReturn:
+    zipped_secret = head[:4] == b"PK\x03\x04" and len(head) > 6 and bool(head[6] & 1)
     if head.startswith(ENCRYPTED) or ENVELOPED in head[:64] or zipped_secret:
         raise InvalidImage(f"{path} is encrypted.", fix="decrypt it first")
-    if head[344:348] == b"ni1\0":
+    if head[344:348] == b"ni1\0" or head[4:8] == b"ni2\0":
         raise InvalidImage(
             f"{path} is one half of a NIfTI pair (.hdr and .img).", fix="save it as one .nii file"
         )

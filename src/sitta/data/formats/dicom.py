@@ -1,7 +1,8 @@
-"""DICOM, by pydicom: one file, several frames, or a folder that is a series."""
+"""DICOM, by pydicom: one file, of one frame or of several."""
 
 from __future__ import annotations
 
+import io
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +11,24 @@ from typing import Any
 
 import numpy as np
 import pydicom
-from pydicom.errors import InvalidDicomError
 from pydicom.filereader import read_file_meta_info
-from pydicom.pixels import apply_color_lut, apply_modality_lut, pixel_array
-from pydicom.uid import DeflatedExplicitVRLittleEndian
+from pydicom.pixels import apply_color_lut, apply_modality_lut
+from pydicom.uid import (
+    DeflatedExplicitVRLittleEndian,
+    ExplicitVRBigEndian,
+    ExplicitVRLittleEndian,
+    ImplicitVRLittleEndian,
+)
 
+from sitta.data.formats.encapsulated import decode, known_name
 from sitta.data.formats.positions import arrange, frame_groups, frame_places, place_of
+from sitta.data.formats.segments import is_segmentation, merged
 from sitta.data.picture import Array, Geometry, Image, check_size
 from sitta.errors import InvalidImage
 
-DECODERS = "pip install pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg pyjpegls"
-SUFFIXES = (".dcm", ".dicom", ".ima", "")  # names that promise a DICOM file
 BEFORE_META = 128 + 4 + 12  # preamble, DICM, the element that holds the length of the meta group
+MOST_BESIDE = 2**26  # bytes of a header, beside the pixels
+PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
 
 
 @dataclass(frozen=True)
@@ -39,134 +46,121 @@ class Origin:
 
 def read(path: Path, limit: int) -> Image:
     """One file: an image, or a volume if it has several frames."""
-    dataset = _load(path, limit)
-    values = _values(path, dataset)  # (C, H, W) or (C, D, H, W)
+    dataset = load(path, limit)
+    values, indices = take_values(path, dataset)  # (C, H, W) or (C, D, H, W)
     several = values.ndim == 4
-    places = frame_places(dataset, values.shape[1]) if several else [place_of(dataset)]
+    places = frame_places(path, dataset, values.shape[1]) if several else [place_of(path, dataset)]
+    if several and is_segmentation(dataset):
+        values, places = merged(path, dataset, values, places)
     order, affine, spacing = arrange(path, places)
-    pixels = values[:, order] if several else values
-    geometry = Geometry(pixels.shape[1:], affine, spacing)
-    return Image(pixels, geometry, "DICOM", path, Origin([dataset], order if several else None))
+    if several:
+        one = len(places) == 1
+        values = values[:, 0] if one else values[:, order]
+        indices = None if indices is None else indices[order]
+    geometry = Geometry(values.shape[1:], affine, spacing)
+    origin = Origin([dataset], order if several else None)
+    return Image(values, geometry, "DICOM", path, origin, indices)
 
 
-def read_series(folder: Path, limit: int) -> Image:
-    """All DICOM files of a folder as one volume, sorted by position."""
-    names = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
-    heads = [(p, _head(p)) for p in names if p.name.upper() != "DICOMDIR"]
-    slices = [(p, head) for p, head in heads if head is not None and "Rows" in head]
-    _check_series(folder, [head for _, head in slices])
-    first = slices[0][1]
-    check_size(folder, (len(slices), int(first.Rows), int(first.Columns)), limit)
-    order, affine, spacing = arrange(folder, [place_of(head) for _, head in slices])
-    datasets = [_load(slices[i][0], limit) for i in order]
-    planes = [_values(slices[i][0], d) for i, d in zip(order, datasets, strict=True)]
-    if any(p.shape != planes[0].shape or p.ndim != 3 for p in planes):
-        raise InvalidImage(f"{folder} mixes files of one frame with files of several.")
-    pixels = planes[0] if len(planes) == 1 else np.stack(planes, axis=1)  # (C, D, H, W)
-    geometry = Geometry(pixels.shape[1:], affine, spacing)
-    return Image(pixels, geometry, "DICOM", folder, Origin(datasets))
-
-
-def _check_series(folder: Path, heads: Sequence[Any]) -> None:
-    if not heads:
-        raise InvalidImage(f"{folder} holds no DICOM image.")
-    series = {str(h.get("SeriesInstanceUID", "")): h for h in heads}
-    if len(series) > 1:
-        names = "; ".join(
-            f"{h.get('SeriesNumber', '?')}: {h.get('SeriesDescription', 'no description')}"
-            for h in list(series.values())[:5]
-        )
-        raise InvalidImage(
-            f"{folder} holds {len(series)} series ({names}).",
-            fix="put each series in a folder of its own",
-        )
-    sizes = sorted({(int(h.Rows), int(h.Columns)) for h in heads})
-    if len(sizes) > 1:
-        raise InvalidImage(f"{folder} holds slices of different sizes: {sizes[0]}, {sizes[1]}.")
-
-
-def _head(path: Path) -> Any | None:
-    """The header of a slice; None for a note or a thumbnail beside the slices."""
-    try:
-        return pydicom.dcmread(path, stop_before_pixels=True)
-    except InvalidDicomError:
-        if path.suffix.lower() in SUFFIXES:
-            raise InvalidImage(f"{path} is no DICOM file, though its series needs it.") from None
-        return None
-
-
-def _load(path: Path, limit: int) -> Any:
+def load(path: Path, limit: int, pixels: bool = True) -> Any:
     """A dataset whose header announces an image of a size that can be."""
-    _check_inflated(path, limit)
-    try:
-        dataset = pydicom.dcmread(path)
-    except InvalidDicomError:  # files of old have no preamble
-        dataset = pydicom.dcmread(path, force=True)
-    if "Rows" not in dataset or "Columns" not in dataset or "PixelData" not in dataset:
-        kind = getattr(dataset.get("SOPClassUID"), "name", "unknown")
+    with open(path, "rb") as file:
+        bare = file.read(132)[128:] != b"DICM"  # files of old have no preamble
+    meta = None if bare else read_file_meta_info(path)
+    if meta is not None and meta.get("TransferSyntaxUID") == DeflatedExplicitVRLittleEndian:
+        dataset = _inflated(path, meta, limit, pixels)
+    else:
+        dataset = pydicom.dcmread(path, force=bare, stop_before_pixels=not pixels)
+    if "TransferSyntaxUID" not in dataset.file_meta:
+        implicit, little = dataset.original_encoding
+        explicit = ExplicitVRLittleEndian if little else ExplicitVRBigEndian
+        dataset.file_meta.TransferSyntaxUID = ImplicitVRLittleEndian if implicit else explicit
+    if pixels and not (has_size(dataset) and any(name in dataset for name in PIXELS)):
+        kind = known_name(dataset.get("SOPClassUID"))
         raise InvalidImage(f"{path} is a DICOM file without an image (its class: {kind}).")
-    frames = int(dataset.get("NumberOfFrames") or 1)
-    samples = int(dataset.get("SamplesPerPixel") or 1)
-    check_size(path, (frames, int(dataset.Rows), int(dataset.Columns), samples), limit)
+    if has_size(dataset):
+        check_size(path, _announced(dataset), limit)
+    if "MOSAIC" in (dataset.get("ImageType") or ()):
+        raise InvalidImage(
+            f"{path} is a mosaic: the slices of a volume, side by side in one image.",
+            fix="convert it to NIfTI, e.g. by dcm2niix",
+        )
     return dataset
 
 
-def _check_inflated(path: Path, limit: int) -> None:
-    """Refuse a deflated file that would fill the memory, without inflating it all."""
-    with open(path, "rb") as file:
-        if file.read(132)[128:] != b"DICM":
-            return
-        meta = read_file_meta_info(path)
-        if meta.get("TransferSyntaxUID") != DeflatedExplicitVRLittleEndian:
-            return
-        file.seek(BEFORE_META + int(meta.FileMetaInformationGroupLength))
-        inflater, total = zlib.decompressobj(-zlib.MAX_WBITS), 0
-        waiting = file.read(1 << 16)
-        while waiting and total <= 8 * limit:
-            total += len(inflater.decompress(waiting, 1 << 24))
-            waiting = inflater.unconsumed_tail or file.read(1 << 16)
-    check_size(path, (total // 8,), limit)
+def has_size(dataset: Any) -> bool:
+    """Whether the header is that of an image."""
+    return "Rows" in dataset and "Columns" in dataset
 
 
-def _values(path: Path, dataset: Any) -> Array:
-    """Pixels (C, H, W), or (C, D, H, W) of several frames; the dataset gives up its own."""
-    try:
-        values = pixel_array(dataset)
-    except (RuntimeError, NotImplementedError) as error:
-        syntax = dataset.file_meta.TransferSyntaxUID.name
-        raise InvalidImage(
-            f"{path} is compressed ({syntax}), and no decoder for that is installed.", fix=DECODERS
-        ) from error
+def _announced(dataset: Any) -> tuple[int, int, int, int]:
+    frames, samples = dataset.get("NumberOfFrames"), dataset.get("SamplesPerPixel")
+    return int(frames or 1), int(dataset.Rows), int(dataset.Columns), int(samples or 1)
+
+
+def _inflated(path: Path, meta: Any, limit: int, pixels: bool) -> Any:
+    """A deflated file; its header is unpacked first, and then no more than that announces."""
+    start = BEFORE_META + int(meta.FileMetaInformationGroupLength)
+    packed = path.read_bytes()[start:]
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    content = inflater.decompress(packed, MOST_BESIDE)
+    if not inflater.eof:
+        head = pydicom.dcmread(io.BytesIO(content), force=True, stop_before_pixels=True)
+        shape = _announced(head)
+        check_size(path, shape, limit)
+        size = int(np.prod(shape, dtype=object)) * int(head.BitsAllocated) // 8
+        content += inflater.decompress(inflater.unconsumed_tail, size + 1)
+        if not inflater.eof:
+            raise InvalidImage(
+                f"{path} is damaged: it unpacks to more than its header announces, or is cut short."
+            )
+    dataset = pydicom.dcmread(io.BytesIO(content), force=True, stop_before_pixels=not pixels)
+    dataset.file_meta = meta
+    dataset.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian  # which it is, once inflated
+    return dataset
+
+
+def take_values(path: Path, dataset: Any) -> tuple[Array, Array | None]:
+    """Pixels (C, H, W), or (C, D, H, W) of several frames, and the numbers behind a palette.
+
+    The dataset gives up its own.
+    """
+    values = decode(path, dataset)
     several = int(dataset.get("NumberOfFrames") or 1) > 1
-    del dataset.PixelData
+    for name in PIXELS:
+        dataset.pop(name, None)
+    indices = None
     if dataset.get("PhotometricInterpretation") == "PALETTE COLOR":
-        values = apply_color_lut(values, dataset)
+        indices, values = values, apply_color_lut(values, dataset)[..., :3]
     if values.ndim == (4 if several else 3):
-        return np.ascontiguousarray(np.moveaxis(values, -1, 0))
-    return _rescaled(dataset, _upright(dataset, values), several)[None]
+        return np.moveaxis(values, -1, 0), indices
+    grey = _grey(path, dataset, values if several else values[None])
+    return (grey if several else grey[:, 0]), None
 
 
-def _upright(dataset: Any, values: Array) -> Array:
+def _grey(path: Path, dataset: Any, values: Array) -> Array:
+    """Frames (D, H, W) as (1, D, H, W), rescaled, with white as their highest value."""
+    table = dataset.get("ModalityLUTSequence")
+    if table:
+        bits = int(table[0].LUTDescriptor[2])
+        return _upright(dataset, np.asarray(apply_modality_lut(values, dataset)), bits)[None]
+    values = _upright(dataset, values, int(dataset.get("BitsStored") or 0))
+    groups = frame_groups(path, dataset, "PixelValueTransformationSequence", len(values))
+    pairs = [
+        (float(g.get("RescaleSlope") or 1), float(g.get("RescaleIntercept") or 0)) for g in groups
+    ]
+    if all(pair == (1, 0) for pair in pairs):
+        return values[None]
+    scaled = np.empty(values.shape, np.float32 if values.dtype.itemsize <= 2 else np.float64)
+    for frame, (slope, intercept) in enumerate(pairs):
+        scaled[frame] = values[frame] * slope + intercept
+    return scaled[None]
+
+
+def _upright(dataset: Any, values: Array, bits: int) -> Array:
     """MONOCHROME1 is stored with white as its lowest value."""
     if dataset.get("PhotometricInterpretation") != "MONOCHROME1":
         return values
-    bits, signed = int(dataset.BitsStored), bool(dataset.get("PixelRepresentation", 0))
-    both_ends = -1 if signed else 2**bits - 1  # lowest + highest value
-    return both_ends - values.astype(np.int64 if bits > 16 else np.int32)
-
-
-def _rescaled(dataset: Any, values: Array, several: bool) -> Array:
-    """Slope and intercept, of the file or of each frame, or the table in their place."""
-    if "ModalityLUTSequence" in dataset:
-        return np.asarray(apply_modality_lut(values, dataset))
-    groups = frame_groups(
-        dataset, "PixelValueTransformationSequence", len(values) if several else 1
-    )
-    slopes = [
-        (float(g.get("RescaleSlope") or 1), float(g.get("RescaleIntercept") or 0)) for g in groups
-    ]
-    if all(pair == (1, 0) for pair in slopes):
-        return values
-    slope, intercept = np.array(slopes).T.reshape(2, -1, *[1] * 2)  # (frames, 1, 1) each
-    scaled = values * slope + intercept
-    return np.asarray(scaled if several else scaled.reshape(values.shape)).astype(np.float32)
+    if values.dtype.kind == "u":
+        return np.asarray(values.dtype.type(2**bits - 1) - values)
+    return ~values if values.dtype.kind == "i" else -values
