@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from sitta import trust
@@ -30,6 +31,8 @@ class Outcome:
     usable: Tensor  # (K, N), False where a member was not finite
     activation: Activation
     codes: tuple[tuple[str, ...], ...]  # notes on how each of the N images went
+    distance: Tensor  # (N,), from the source's statistics; NaN if no layer measured the image
+    limits: trust.Limits  # from where on a person should look
     updated: bool = False  # whether parameters were changed, so that lambda 1 is not the source
 
     def pick(self, at: slice) -> Outcome:
@@ -37,7 +40,7 @@ class Outcome:
         cut = {f.name: getattr(self, f.name) for f in fields(self)}
         for name in ("members", "figures", "weights", "usable"):
             cut[name] = cut[name][:, at]
-        for name in ("images", "probability", "codes"):
+        for name in ("images", "probability", "codes", "distance"):
             cut[name] = cut[name][at]
         return Outcome(**cut)
 
@@ -54,6 +57,9 @@ class Prediction:
         members: ``(K, N, C, *S)`` probabilities of the members.
         entropies: ``(K, N)`` what the strategy weighed, in bits.
         weights: ``(K, N)``, sum to 1 over K.
+        distance: ``(N,)`` how far the image's statistics are from the source's: the mean over
+            BatchNorm layers and channels of their Kullback-Leibler divergence, in nats. NaN if
+            the method did not look at them (lambda 1).
 
     Example:
         >>> import sitta, torch
@@ -73,6 +79,7 @@ class Prediction:
         self.members = self._drop(outcome.members, 1)
         self.entropies = self._drop(outcome.figures, 1)
         self.weights = self._drop(outcome.weights, 1)
+        self.distance = self._drop(outcome.distance)
 
     def _drop(self, figures: Tensor, axis: int = 0) -> Tensor:
         return figures if self._batched else figures.squeeze(axis)
@@ -151,6 +158,17 @@ class Prediction:
         return self._drop(maps.amax(dim=2).mean(dim=2)[0])
 
     @cached_property
+    def change(self) -> Tensor | None:
+        """``(N,)`` how far source and final mask differ: 1 - Dice; None without a source member."""
+        at = self.source_member
+        if at is None:
+            return None
+        final = trust.foreground(self._outcome.probability[None], self.activation)
+        both = torch.cat([self._foreground[at : at + 1], final])  # (2, N, F, P)
+        usable = torch.ones(both.shape[:2], dtype=torch.bool, device=both.device)
+        return self._drop(1 - trust.agreement(both, usable))
+
+    @cached_property
     def notes(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
         """Codes of what a person should know, for each image; ``sitta.trust.NOTES`` explains."""
         o = self._outcome
@@ -162,6 +180,8 @@ class Prediction:
             o.figures,
             o.usable,
             self.agreement.reshape(-1),
+            o.distance,
+            o.limits,
         )
         every = tuple((*seen, *went) for seen, went in zip(found, o.codes, strict=True))
         return every if self._batched else every[0]

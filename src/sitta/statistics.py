@@ -69,6 +69,32 @@ def affine_rows(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     return flat.view_as(x)
 
 
+def divergence(
+    mean: Tensor, var: Tensor, source_mean: Tensor, source_var: Tensor, eps: float
+) -> Tensor:
+    """Kullback-Leibler divergence of an image's statistics from the source's, mean over channels.
+
+    Each channel is taken for a normal distribution; in nats. Not finite values count as the
+    largest number there is.
+
+    Args:
+        mean: Of the image, ``(..., C)``.
+        var: Of the image, ``(..., C)``.
+        source_mean: ``(C,)``.
+        source_var: ``(C,)``.
+        eps: Of the layer, which keeps a channel without variance finite.
+
+    Example:
+        >>> zero, one = torch.zeros(2), torch.ones(2)
+        >>> divergence(zero, one, zero, one, 0.0), divergence(one, one, zero, one, 0.0)
+        (tensor(0.), tensor(0.5000))
+    """
+    ratio = (var + eps) / (source_var + eps)
+    shift = (mean - source_mean).square() / (source_var + eps)
+    nats = 0.5 * (ratio + shift - 1 - ratio.log())
+    return nats.nan_to_num(nan=torch.finfo(nats.dtype).max).clamp(min=0).mean(dim=-1)
+
+
 def precise(x: Tensor) -> torch.dtype:
     """The type to compute statistics of ``x`` in: float32 or better."""
     return torch.promote_types(x.dtype, torch.float32)
@@ -122,6 +148,7 @@ class Mixing:
     def __init__(self) -> None:
         self.notes: set[str] = set()
         self.served = 0  # layers that mixed in this pass
+        self._far: list[Tensor] = []  # for each layer, how far each image is from the source
         self.begin(torch.ones(1), 1, "own")
 
     def begin(
@@ -139,7 +166,23 @@ class Mixing:
         self._images, self._rows = images, images * len(lambdas)
         self._pool, self._unbiased = pool, unbiased
         self._tape, self._replay = tape, bool(tape)
+        self._lowest = int(lambdas.argmin())
+        if not self._replay:
+            self._far = []
         self._position = self.served = 0
+
+    def distance(self) -> Tensor | None:
+        """How far each image's statistics are from the source's, ``(N,)``, mean over layers.
+
+        None if no layer measured an image: at lambda 1 none does.
+        """
+        return torch.stack(self._far).mean(dim=0) if self._far else None
+
+    def _measure(
+        self, source: tuple[Tensor, Tensor], mean: Tensor, var: Tensor, eps: float
+    ) -> None:
+        far = divergence(mean.detach(), var.detach(), *source, eps)
+        self._far.append(far if far.dim() == 1 else far[min(self._lowest, len(far) - 1)])
 
     def statistics(self, layer: MixedNorm, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance to normalise ``x`` (R*N*fold, C, *S) with, each (R*N*fold, C)."""
@@ -173,15 +216,19 @@ class Mixing:
             self.notes.add(TINY_MAP)  # one value has no variance: this layer stays at its source
         elif not self.is_source:
             first = self._pool == "first"
-            mixed = self._first(layer, source, x, fold) if first else self._own(source, x, fold)
+            mix = self._first if first else self._own
+            mixed = mix(layer, source, x, fold)
             return mixed[0].flatten(0, 1), mixed[1].flatten(0, 1)
         return source[0].expand(self._rows, -1), source[1].expand(self._rows, -1)
 
-    def _own(self, source: tuple[Tensor, Tensor], x: Tensor, fold: int) -> tuple[Tensor, Tensor]:
+    def _own(
+        self, layer: MixedNorm, source: tuple[Tensor, Tensor], x: Tensor, fold: int
+    ) -> tuple[Tensor, Tensor]:
         mean, var, values = _row_moments(x, fold)
         mean, var = (t.view(-1, self._images, t.shape[1]) for t in (mean, var))  # (R, N, C)
         if self._pool != "own":
             mean, var, values = _over_views(mean, var, values, self._pool)
+        self._measure(source, mean, var, layer.eps)
         return self._mix(source[0], mean), self._mix(source[1], self._recorded(var, values))
 
     def _first(
@@ -192,6 +239,7 @@ class Mixing:
             self._position += 1
             return self._mix(source[0], mean), self._mix(source[1], var)
         mean, biased, values = _row_moments(x[: self._images * fold], fold)  # (N, C)
+        self._measure(source, mean, biased, layer.eps)
         var = self._recorded(biased, values)
         if self._tape is not None:
             self._tape.write(layer.label, mean, var)

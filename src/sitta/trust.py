@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sitta.entropy import Activation, full_precision, probability_entropy
 from sitta.integration import ballots, is_flat, weighted
 
 DISAGREE = 0.7  # mean pairwise Dice of the members below which a person should look
+
+
+@dataclass(frozen=True)
+class Limits:
+    """From where on a person should look.
+
+    Attributes:
+        agreement: Members that agree less than this disagree.
+        distance: Statistics further from the source's than this are far.
+    """
+
+    agreement: float = DISAGREE
+    distance: float = math.inf
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Limits:
+        """Those in the card of a model's checkpoint, chosen on its own validation images."""
+        card = getattr(model, "card", None)
+        kept = card.get("trust", {}) if isinstance(card, dict) else {}
+        return cls(kept.get("agreement", DISAGREE), kept.get("distance", math.inf))
+
 
 NOTES = {
     "no-foreground": "No member finds any foreground: the mask is empty.",
@@ -16,6 +40,7 @@ NOTES = {
     "foreground-in-some-members": "Some members find foreground and others find none.",
     "all-foreground": "The mask covers the whole image.",
     "members-disagree": "The masks of the members differ widely.",
+    "far-from-source": "Its statistics are far outside those of the training images.",
     "equal-entropies": "All members are equally certain, so all count alike.",
     "constant-image": "The image has the same value everywhere.",
     "member-overflow": "A member gave values that are not finite; it does not count.",
@@ -83,6 +108,8 @@ def notes(
     figures: Tensor,
     usable: Tensor,
     agreed: Tensor,
+    distance: Tensor,
+    limits: Limits,
 ) -> list[list[str]]:
     """Codes of ``NOTES`` for every image.
 
@@ -93,6 +120,8 @@ def notes(
         figures: What the strategy weighed, ``(K, N)``.
         usable: Which members count, ``(K, N)``.
         agreed: Agreement, ``(N,)``.
+        distance: From the source's statistics, ``(N,)``; NaN if not measured.
+        limits: Of agreement and distance.
     """
     found = (areas > 0) & usable
     some = found.any(dim=0)
@@ -102,7 +131,8 @@ def notes(
         "empty-mask": some & (integrated == 0),
         "foreground-in-some-members": some & (found != usable).any(dim=0),
         "all-foreground": integrated == 1,
-        "members-disagree": agreed < DISAGREE,
+        "members-disagree": agreed < limits.agreement,
+        "far-from-source": distance > limits.distance,
         "equal-entropies": is_flat(figures) & (usable.sum(dim=0) > 1),
         "constant-image": flat.amax(dim=1) == flat.amin(dim=1),
         "member-overflow": ~usable.all(dim=0),

@@ -145,6 +145,11 @@ class Twin:
         """What the layers had to say about the passes since the last refresh."""
         return self._mixing.notes
 
+    @property
+    def distance(self) -> Tensor | None:
+        """How far the images of the last pass are from the source's statistics, ``(N,)``."""
+        return self._mixing.distance()
+
     def is_stale(self) -> bool:
         """Whether the user has since given the model other tensors (``model.to``, for one)."""
         now = tuple(chain(self._model.parameters(), self._model.buffers()))

@@ -1,10 +1,18 @@
 """Files to read in tests: made here, or samples that pydicom and nibabel bring along."""
 
+import gzip
+import io
+import resource
+import struct
+import time
+import zlib
 from pathlib import Path
 
 import nibabel
 import numpy as np
 import pydicom
+import tifffile
+from PIL import Image as Pillow
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import (
     CTImageStorage,
@@ -119,3 +127,60 @@ def volume(shape=(4, 6, 5), dtype=np.int16, seed=0):
 def world(affine, index):
     """Where a voxel lies, in millimetres."""
     return affine[:3, :3] @ np.asarray(index) + affine[:3, 3]
+
+
+def chunk(kind, content):
+    check = zlib.crc32(kind + content)
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", check)
+
+
+class bounded:  # noqa: N801  (reads as a word in a with statement)
+    """Neither much memory nor much time is taken."""
+
+    def __enter__(self):
+        self.start = time.monotonic()
+        self.before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    def __exit__(self, *_):
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - self.before
+        assert grown < 300_000  # kB
+        assert time.monotonic() - self.start < 20
+
+
+VALUES = volume((16, 20), np.uint8)
+STACK = volume((4, 16, 20), np.uint16)
+AFFINE = np.diag([1.0, 2, 3, 1])
+
+
+def _pillow(kind, **options):
+    content = io.BytesIO()
+    Pillow.fromarray(VALUES).save(content, kind, **options)
+    return content.getvalue()
+
+
+def tiff_bytes(**options):
+    content = io.BytesIO()
+    tifffile.imwrite(content, STACK, photometric="minisblack", **options)
+    return content.getvalue()
+
+
+_SCAN = nibabel.Nifti1Image(STACK, AFFINE).to_bytes()
+WHOLE = {
+    "a.png": _pillow("PNG"),
+    "a.jpg": _pillow("JPEG"),
+    "a.gif": _pillow("GIF"),
+    "a.bmp": _pillow("BMP"),
+    "plain.tif": tiff_bytes(),
+    "zlib.tif": tiff_bytes(compression="zlib"),
+    "lzma.tif": tiff_bytes(compression="lzma", metadata=None),
+    "strips.tif": tiff_bytes(rowsperstrip=3),
+    "big.tif": tiff_bytes(bigtiff=True),
+    "lzw.tif": _pillow("TIFF", compression="tiff_lzw"),
+    "a.nii": _SCAN,
+    "a.nii.gz": gzip.compress(_SCAN),
+    "two.nii": nibabel.Nifti2Image(STACK, AFFINE).to_bytes(),
+    "mr.dcm": (DICOM / "MR_small.dcm").read_bytes(),
+    "rle.dcm": (DICOM / "MR_small_RLE.dcm").read_bytes(),
+    "j2k.dcm": (DICOM / "MR_small_jp2klossless.dcm").read_bytes(),
+    "deflated.dcm": (DICOM / "image_dfl.dcm").read_bytes(),
+}

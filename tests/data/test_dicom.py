@@ -13,7 +13,7 @@ from pydicom import dcmread
 from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate
 from pydicom.pixels import get_decoder
-from pydicom.uid import MPEG2MPML, JPEG2000Lossless, JPEGLSLossless, RLELossless
+from pydicom.uid import MPEG2MPML, BasicTextSRStorage, JPEG2000Lossless, JPEGLSLossless, RLELossless
 from scipy.spatial.transform import Rotation
 
 from sitta.data.images import read
@@ -232,6 +232,35 @@ def test_a_single_frame_described_by_functional_groups_is_placed(tmp_path):
     np.testing.assert_array_equal(found.geometry.affine, plain.geometry.affine)
 
 
+def test_a_palette_of_several_frames_is_sorted_with_its_numbers(tmp_path):
+    values = files.volume()
+    made = files.enhanced(files.stack(values), ORDER)
+    made.PhotometricInterpretation, made.PixelRepresentation = "PALETTE COLOR", 0
+    for i, colour in enumerate(("Red", "Green", "Blue")):
+        setattr(made, f"{colour}PaletteColorLookupTableDescriptor", [120, 0, 16])
+        table = np.arange(120, dtype=np.uint16) * (i + 1)
+        setattr(made, f"{colour}PaletteColorLookupTableData", table.tobytes())
+    found = read(files.save(tmp_path / "a.dcm", made))
+    np.testing.assert_array_equal(found.indices, values)
+    np.testing.assert_array_equal(found.pixels, [values, values * 2, values * 3])
+
+
+def test_frames_that_share_one_position_are_a_sequence_without_a_place(tmp_path):
+    made = files.dataset(files.volume())
+    for name in ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing"):
+        setattr(made, name, getattr(files.stack(files.volume())[0], name))
+    found = read(files.save(tmp_path / "a.dcm", made))
+    np.testing.assert_array_equal(found.pixels[0], files.volume())
+    assert found.geometry.affine is None
+
+
+def test_directions_that_are_rounded_do_not_change_the_spacing(tmp_path):
+    rounded = np.multiply(files.OBLIQUE, 0.995)
+    made = files.stack(files.volume((1, 6, 5)), cosines=rounded)[0]
+    spacing = read(files.save(tmp_path / "a.dcm", made)).geometry.spacing
+    np.testing.assert_allclose(spacing, (0.5, 0.75), rtol=1e-12)
+
+
 def test_the_planes_of_a_dose_are_placed_by_their_offsets():
     found = read(DICOM / "rtdose.dcm")
     source = dcmread(DICOM / "rtdose.dcm")
@@ -335,7 +364,7 @@ def test_what_lies_beside_the_slices_is_passed_over(tmp_path):
     (tmp_path / ".hidden").write_bytes(b"x")
     (tmp_path / "DICOMDIR").write_bytes(b"x")
     (tmp_path / "more").mkdir()
-    report = files.dataset(values[0], series="1.2.9")
+    report = files.dataset(values[0], series="1.2.9", SOPClassUID=BasicTextSRStorage)
     del report.Rows, report.Columns, report.PixelData
     files.save(tmp_path / "report.dcm", report)
     np.testing.assert_array_equal(read(tmp_path).pixels[0], values)
@@ -348,6 +377,16 @@ def test_a_broken_file_among_the_slices_is_not_passed_over(tmp_path, name, conte
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidImage, match=f"{name}.*among the slices"):
         read(tmp_path)
+
+
+def test_a_slice_that_was_cut_is_not_passed_over(tmp_path):
+    files.series(tmp_path, files.stack(files.volume()))
+    path = sorted(tmp_path.iterdir())[-1]
+    content = path.read_bytes()
+    for end in (300, 500, len(content) - 80, len(content) - 2):
+        path.write_bytes(content[:end])
+        with pytest.raises(InvalidImage, match=f"{path.name} is cut short"):
+            read(tmp_path)
 
 
 def test_a_folder_without_dicom_is_refused(tmp_path):

@@ -1,5 +1,6 @@
 """Masks and maps: exact round trips in every format, and refusals of what does not fit."""
 
+import sys
 import threading
 
 import highdicom
@@ -49,12 +50,12 @@ def test_masks_of_images_come_back_as_they_were(tmp_path, ending, source, classe
     assert found.dtype == (np.uint16 if classes > 256 else np.uint8)
 
 
-@pytest.mark.parametrize("ending", [".tif", ".nii", ".nii.gz", ".dcm"])
-@pytest.mark.parametrize("source", [stacked, scan])
+@pytest.mark.parametrize(
+    ("source", "ending"),
+    [*((s, e) for s in (stacked, scan) for e in ENDINGS[1:]), (stacked, ".dcm")],
+)
 @pytest.mark.parametrize("shape", [(4, 6, 5), (3, 4, 3), (2, 2, 4)])
 def test_masks_of_volumes_come_back_as_they_were(tmp_path, ending, source, shape):
-    if (ending, source) == (".dcm", scan):
-        pytest.skip("a DICOM SEG refers to DICOM")
     image = source(tmp_path, shape)
     mask = files.volume(shape, np.uint8) % 3
     write_mask(mask, tmp_path / f"mask{ending}", like=image, labels=["cord", "grey matter"])
@@ -141,6 +142,14 @@ def test_an_empty_mask_is_a_dicom_seg_too(tmp_path):
     assert not found.any()
 
 
+def test_slices_without_a_segment_are_kept_in_a_dicom_seg(tmp_path):
+    image = stacked(tmp_path)
+    mask = np.zeros(image.geometry.shape, np.uint8)
+    mask[2, 1, 1] = 1
+    write_mask(mask, tmp_path / "seg.dcm", like=image)
+    np.testing.assert_array_equal(read_mask(tmp_path / "seg.dcm", image), mask)
+
+
 def test_a_dicom_seg_of_one_image(tmp_path):
     image = read(DICOM / "CT_small.dcm")
     mask = image.pixels[0] > 0
@@ -179,7 +188,7 @@ def test_each_class_of_a_dicom_seg_has_a_name(tmp_path):
 
 
 def test_without_highdicom_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "highdicom", None)
+    monkeypatch.setitem(sys.modules, "highdicom", None)
     image = read(DICOM / "CT_small.dcm")
     with pytest.raises(MissingExtra, match=r"pip install 'sitta\[dicom-seg\]'"):
         write_mask(np.zeros((128, 128), bool), tmp_path / "seg.dcm", like=image)

@@ -3,6 +3,7 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,7 +13,9 @@ from sitta.data import phantom
 from sitta.data.domains import find_domain
 from sitta.data.preprocess import Preprocess
 from sitta.models import UNet, checkpoint
-from sitta.training import Job, Recipe, Watch, train
+from sitta.training import Job, Recipe, Watch, loop, train
+from sitta.training.calibrate import limits
+from sitta.training.journal import Epoch
 from sitta.training.loop import Fit
 from sitta.training.run import pick_device
 from sitta.training.samples import load
@@ -28,7 +31,7 @@ class Dies(Watch):
     def __init__(self, epochs=10**9, steps=10**9):
         self.left, self.steps = epochs, steps
 
-    def epoch(self, row, best):
+    def epoch(self, row, better):
         self.left -= 1
         if self.left < 0:
             raise Stop
@@ -62,6 +65,9 @@ def test_a_run_leaves_one_checkpoint_with_all_that_is_needed(job, tmp_path):
     assert Recipe(**card["recipe"]) == job.recipe
     assert card["training"]["validation_dice"] == pytest.approx(result.dice, abs=1e-6)
     assert card["training"]["epochs"] == result.epochs == 4
+    assert 0.5 <= card["trust"]["agreement"] <= 0.99
+    assert card["trust"]["distance"] > 0
+    assert card["trust"]["images"] == 2
     assert card["images"] == {"train": 10, "validation": 2}
     assert "scene" not in json.dumps(card)  # names of files may identify people
     rows = list(csv.DictReader((tmp_path / "log.csv").read_text().splitlines()))
@@ -87,6 +93,16 @@ def test_the_checkpoint_reaches_the_dice_that_its_card_tells(job, tmp_path):
         scores.append(float(2 * (found * truth).sum() / (found.sum() + truth.sum())))
     assert sum(scores) / len(scores) == pytest.approx(result.dice, abs=1e-5)
     assert result.dice > 0.5  # it learns
+
+
+def test_limits_of_trust_follow_their_rule_on_held_out_images(job):
+    found = load(job.domain, job.preprocess)
+    model = sitta.load("phantom-alder")
+    kept = limits(model, found, batch=5)
+    p = sitta.InTEnt(model)(found.images)
+    q = np.quantile(p.agreement.numpy(), 0.05)
+    assert kept["agreement"] == pytest.approx(np.clip(1 - 3 * (1 - q), 0.5, 0.99), abs=1e-4)
+    assert kept["distance"] == pytest.approx(3 * np.quantile(p.distance.numpy(), 0.95), rel=1e-3)
 
 
 def test_the_same_job_gives_the_same_weights_and_another_seed_does_not(job, tmp_path):
@@ -135,11 +151,22 @@ def test_dropout_goes_on_too(job):
         assert torch.equal(x, y)
 
 
-def test_patience_ends_a_run(job, tmp_path):
-    recipe = Recipe(epochs=50, patience=2, rate=1e-12, batch=5)
+def test_patience_ends_a_run(job, tmp_path, monkeypatch):
+    dice = iter([0.0, 0.0, 0.0, 0.3, 0.4, 0.35, 0.4, 0.39, 0.9])
+    monkeypatch.setattr(loop, "validate", lambda *_: next(dice))
+    recipe = Recipe(epochs=50, patience=3, batch=10)
     result = train(Job(job.domain, recipe, job.preprocess), tmp_path)
-    assert result.epochs < 50
-    assert result.epochs == result.epoch + 2
+    assert (result.epoch, result.epochs, result.dice) == (5, 8, 0.4)
+
+
+def test_patience_does_not_start_before_anything_is_found(job, tmp_path):
+    found = load(job.domain, job.preprocess)
+    fit = Fit(job.network(), Recipe(epochs=9, patience=2), found, found, torch.device("cpu"))
+    fit.history = [Epoch(i + 1, 1.0, 0.5, 0.5, 0.0, 1e-4, 1.0) for i in range(5)]
+    fit.best = 0.0
+    assert not fit.finished
+    fit.history[0], fit.best = Epoch(1, 1.0, 0.5, 0.5, 0.1, 1e-4, 1.0), 0.1
+    assert fit.finished
 
 
 def test_a_run_is_not_lost_by_mistake(job, tmp_path):

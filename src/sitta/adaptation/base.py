@@ -17,7 +17,8 @@ from sitta.intake import as_batch, explain
 from sitta.integration import integrate, weigh
 from sitta.prediction import Outcome, Prediction
 from sitta.settings import Rule, check, rules, setting
-from sitta.twin import Output, Twin, Twins
+from sitta.trust import Limits
+from sitta.twin import Output, Twin, Twins, unwrap
 
 Needs = Literal["nothing", "batch-norm", "any-norm"]
 
@@ -160,6 +161,7 @@ class Method(ABC):
         weights: Tensor | None = None,
         codes: Sequence[tuple[str, ...]] | None = None,
         updated: bool = False,
+        distance: Tensor | None = None,
     ) -> Outcome:
         """Weigh and integrate members, of which those that overflowed do not count.
 
@@ -176,6 +178,7 @@ class Method(ABC):
             weights: Weights, if the method has its own way to them; 0 for what is not finite.
             codes: Notes on how each image went.
             updated: Whether parameters were changed.
+            distance: From the source's statistics ``(N,)``; that of the last pass if not given.
         """
         usable = logits.flatten(2).isfinite().all(dim=2) & figures.isfinite()  # (K, N)
         if not usable.all():
@@ -185,6 +188,9 @@ class Method(ABC):
         if weights is None:
             weights = weigh(strategy, torch.where(usable, figures, torch.inf), topk)
         members = probabilities(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
+        distance = twin.distance if distance is None else distance
+        if distance is None:
+            distance = torch.full((len(images),), torch.nan)
         return Outcome(
             method=type(self).__name__,
             images=images,
@@ -197,6 +203,8 @@ class Method(ABC):
             activation=activation,
             codes=tuple((*c, *sorted(twin.notes)) for c in codes or [()] * len(images)),
             updated=updated,
+            distance=distance.cpu(),
+            limits=Limits.of(unwrap(self.model)),
         )
 
 

@@ -124,7 +124,8 @@ class GradientMethod(Method):
         with torch.inference_mode(False), torch.enable_grad():
             rows = images.clone().unsqueeze(1)  # (N, 1, C, *S)
             done = [self._run(Episode(twin, x, self._lambda, self.unbiased)) for x in rows]
-        logits = torch.cat([z for z, _ in done])  # (N, C, *S)
+        logits = torch.cat([z for z, _, _ in done])  # (N, C, *S)
+        measured = [far for _, _, far in done if far is not None]
         activation = self._activation(logits)
         still = () if self.census.mixable else ("no-statistics",)
         return self._outcome(
@@ -134,12 +135,13 @@ class GradientMethod(Method):
             logits[None],
             mean_entropy(logits, activation)[None],
             activation,
-            codes=[(*codes, *still) for _, codes in done],
+            codes=[(*codes, *still) for _, codes, _ in done],
             updated=True,
+            distance=torch.cat(measured) if measured else None,
         )
 
-    def _run(self, episode: Episode) -> tuple[Tensor, tuple[str, ...]]:
-        """Logits (1, C, *S) after the steps, and the codes of notes."""
+    def _run(self, episode: Episode) -> tuple[Tensor, tuple[str, ...], Tensor | None]:
+        """Logits (1, C, *S) after the steps, the codes of notes, and the distance (1,)."""
         module = episode.twin.module
         names = set(self._names(episode))
         start = {k: p.detach().clone() for k, p in module.named_parameters() if k in names}
@@ -154,8 +156,8 @@ class GradientMethod(Method):
                 raise NoUpdate("unstable-update")
         except NoUpdate as reason:
             with torch.no_grad():
-                return episode.forward(start), (str(reason),)
-        return logits, ()
+                return episode.forward(start), (str(reason),), episode.twin.distance
+        return logits, (), episode.twin.distance
 
 
 def slope(loss: Tensor, at: Parameters) -> Gradients:

@@ -102,8 +102,9 @@ def prepare(
     else:
         place = target / report.task / report.domain
         typer.echo(f"{len(report.written)} pairs in {place}")
-        for name, reason in report.left_out:
-            console.print(f"- left out {name}: {reason}", highlight=False, soft_wrap=True)
+        told = [*report.notes, *(f"left out {name}: {why}" for name, why in report.left_out)]
+        for text in told:
+            console.print(f"- {text}", highlight=False, markup=False, soft_wrap=True)
 
 
 @data.command()

@@ -140,8 +140,8 @@ def _watch(silent: bool) -> Watch:
         def say(self, text: str) -> None:
             console.print(text, soft_wrap=True)
 
-        def epoch(self, row: Epoch, best: float) -> None:
-            console.print(_line(row, best), soft_wrap=True)
+        def epoch(self, row: Epoch, better: bool) -> None:
+            console.print(_line(row, better), soft_wrap=True)
 
     class Bar(Lines):
         progress: Progress
@@ -173,8 +173,8 @@ def _watch(silent: bool) -> Watch:
     return Bar() if console.is_terminal else Lines()
 
 
-def _line(row: Epoch, best: float) -> str:
-    star = "  best" if row.validation_dice == best else ""
+def _line(row: Epoch, better: bool) -> str:
+    star = "  best" if better else ""
     losses = f"cross-entropy {row.bce:.4f}, Dice {row.dice_loss:.4f}"
     figures = f"loss {row.loss:.4f} ({losses})  validation Dice {row.validation_dice:.4f}"
     return f"epoch {row.epoch:3d}  {figures}  {row.seconds:.1f} s{star}"

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import logging
-import threading
-import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
-from PIL.Image import DecompressionBombError
 
+from sitta.data.formats.guard import decoding
 from sitta.data.picture import MOST_VALUES, Array, Image
 from sitta.data.sniff import sniff
 from sitta.errors import InvalidImage, SittaError
@@ -27,9 +21,6 @@ READERS = {
     "NIfTI": "nifti",
     "DICOM": "dicom",
 }
-TALKATIVE = ("tifffile", "nibabel.global", "pydicom")
-DAMAGE = {errno.EINVAL, None}  # what decoders raise for bad bytes; other numbers are the disk's
-CUT_SHORT = ("truncat", "less than expected", "end of file", "eof", "end-of-stream", "incomplete")
 
 
 def read(path: str | Path, limit: int = MOST_VALUES) -> Image:
@@ -60,10 +51,10 @@ def read(path: str | Path, limit: int = MOST_VALUES) -> Image:
     if path.is_dir():
         from sitta.data.formats import series
 
-        with _decoding(path, "DICOM"):
+        with decoding(path, "DICOM"):
             return _checked(series.read(path, limit))
     kind = _sniffed(path)
-    with _decoding(path, kind):
+    with decoding(path, kind):
         reader = import_module(f"sitta.data.formats.{READERS[kind]}")
         image: Image = reader.read(path, limit)
         return _checked(image)
@@ -98,68 +89,3 @@ def _native(values: Array) -> Array:
     kind = values.dtype.newbyteorder("=")
     wide = kind.kind == "f" and kind.itemsize > 8
     return np.require(values, np.float64 if wide else kind, ["C_CONTIGUOUS", "WRITEABLE"])
-
-
-@contextmanager
-def _decoding(path: Path, kind: str) -> Iterator[None]:
-    """Whatever a decoder raises for bad bytes becomes one clear error.
-
-    The decoders' own words are left out: they may quote the header, and with it the patient.
-    """
-    try:
-        with QUIET:
-            yield
-    except SittaError:
-        raise
-    except (MemoryError, DecompressionBombError) as error:
-        raise InvalidImage(
-            f"{path} is too large to be decoded here.",
-            fix="check that the file is what it seems; cut a real one into pieces",
-        ) from error
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno not in DAMAGE:
-            raise
-        damaged = _damaged(path, kind, error)
-        raise damaged from (None if kind == "DICOM" else error)
-
-
-def _damaged(path: Path, kind: str, error: Exception) -> InvalidImage:
-    said = str(error).lower()
-    cut = isinstance(error, EOFError) or any(word in said for word in CUT_SHORT)
-    state = "cut short" if cut else "damaged"
-    return InvalidImage(
-        f"{path} is {state}: it cannot be read as {kind} ({type(error).__name__}).",
-        fix="copy, download or export it again",
-    )
-
-
-class _Quiet:
-    """Silences the decoders while at least one thread is decoding.
-
-    Warning filters are common to all threads: if each thread saved and restored them by itself,
-    one could restore what another had set, and leave warnings off for good.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._undo = ExitStack()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._undo.enter_context(warnings.catch_warnings())
-                warnings.simplefilter("ignore")
-                for log in map(logging.getLogger, TALKATIVE):
-                    self._undo.callback(setattr, log, "disabled", log.disabled)
-                    log.disabled = True
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._undo.close()
-
-
-QUIET = _Quiet()

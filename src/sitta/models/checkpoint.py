@@ -85,7 +85,7 @@ def load(name_or_path: str | Path) -> nn.Module:
         name_or_path: A model that ships with Sitta, such as ``phantom-alder``, or a path.
 
     Returns:
-        The network in evaluation mode, in float32.
+        The network in evaluation mode, in float32, with what its file says about it in ``.card``.
 
     Example:
         >>> import torch
@@ -109,4 +109,5 @@ def load(name_or_path: str | Path) -> nn.Module:
         model.load_state_dict(weights)
     except (RuntimeError, KeyError, TypeError) as error:
         raise UnsupportedModel(f"The weights in {path} do not fit their own card.") from error
+    model.card = about  # type: ignore[assignment]  # a plain attribute
     return model.eval()

@@ -73,9 +73,12 @@ class Fit:
 
     @property
     def finished(self) -> bool:
-        """Whether all epochs are done, or patience has run out."""
-        done, patience = len(self.history), self.recipe.patience
-        return done >= self.epochs or (patience is not None and done - self.best_epoch >= patience)
+        """Whether all epochs are done, or patience has run out.
+
+        Patience starts with the first foreground that is found: small organs take their time.
+        """
+        done, patience = len(self.history), self.recipe.patience or self.epochs
+        return done >= self.epochs or (self.best > 0 and done - self.best_epoch >= patience)
 
     def epoch(self, watch: Watch) -> Epoch:
         """One pass over the training images, then validation."""
@@ -86,13 +89,14 @@ class Fit:
             losses = self._pass(number, watch)
         rate = self.optimiser.param_groups[0]["lr"]
         dice = validate(self.net, self.held_out, self.device)
-        if dice > self.best:
+        better = dice > self.best
+        if better:
             self.best = dice
             self.weights = {k: v.detach().cpu().clone() for k, v in self.net.state_dict().items()}
         seconds = time.perf_counter() - start
         row = Epoch(number, sum(losses), *losses, dice, float(rate), round(seconds, 3))
         self.history.append(row)
-        watch.epoch(row, self.best)
+        watch.epoch(row, better)
         return row
 
     def _pass(self, number: int, watch: Watch) -> tuple[float, float]:

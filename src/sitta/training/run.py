@@ -15,6 +15,7 @@ from sitta.data.domains import Domain
 from sitta.data.preprocess import Preprocess
 from sitta.errors import InvalidSetting
 from sitta.models import UNet, save
+from sitta.training.calibrate import limits
 from sitta.training.journal import Journal
 from sitta.training.loop import Fit
 from sitta.training.recipe import Recipe
@@ -155,11 +156,14 @@ class Keeper:
             self.kept = fit.best
         self.journal.save({"settings": self.settings, "fit": fit.state_dict()})
 
-    def checkpoint(self, fit: Fit) -> None:
-        """The best weights so far, with their card."""
-        net = self.job.network()
+    def checkpoint(self, fit: Fit, finished: bool = False) -> None:
+        """The best weights so far, with their card; limits of trust come once all is done."""
+        net = self.job.network().eval()
         net.load_state_dict(fit.weights)
-        save(net, self.journal.checkpoint, {**self.about, "training": figures(fit)})
+        about = {**self.about, "training": figures(fit)}
+        if finished:
+            about["trust"] = limits(net, fit.held_out)
+        save(net, self.journal.checkpoint, about)
 
 
 def figures(fit: Fit) -> dict[str, Any]:
@@ -185,7 +189,7 @@ def _rounds(fit: Fit, keeper: Keeper, watch: Watch, save_every: float) -> None:
     finally:
         watch.end()
     keeper.keep(fit)
-    keeper.checkpoint(fit)  # once more: the card now tells of all epochs
+    keeper.checkpoint(fit, finished=True)  # once more: the card now tells of all epochs
 
 
 def _result(fit: Fit, journal: Journal, parts: Split) -> Result:

@@ -24,8 +24,8 @@ class Watch:
     def step(self, loss: float) -> None:
         """A step is done."""
 
-    def epoch(self, row: Epoch, best: float) -> None:
-        """An epoch is done."""
+    def epoch(self, row: Epoch, better: bool) -> None:
+        """An epoch is done, and its validation Dice is the best so far, or not."""
 
     def end(self) -> None:
         """The last epoch is done."""

@@ -75,9 +75,7 @@ def load(path: Path, limit: int, pixels: bool = True) -> Any:
         implicit, little = dataset.original_encoding
         explicit = ExplicitVRLittleEndian if little else ExplicitVRBigEndian
         dataset.file_meta.TransferSyntaxUID = ImplicitVRLittleEndian if implicit else explicit
-    if pixels and not (has_size(dataset) and any(name in dataset for name in PIXELS)):
-        kind = known_name(dataset.get("SOPClassUID"))
-        raise InvalidImage(f"{path} is a DICOM file without an image (its class: {kind}).")
+    _check_image(path, dataset, pixels)
     if has_size(dataset):
         check_size(path, _announced(dataset), limit)
     if "MOSAIC" in (dataset.get("ImageType") or ()):
@@ -86,6 +84,23 @@ def load(path: Path, limit: int, pixels: bool = True) -> Any:
             fix="convert it to NIfTI, e.g. by dcm2niix",
         )
     return dataset
+
+
+def _check_image(path: Path, dataset: Any, pixels: bool) -> None:
+    """Refuse what has no pixels; a header alone may be that of a report or a plan."""
+    there = has_size(dataset) and (not pixels or any(name in dataset for name in PIXELS))
+    kind = known_name(
+        dataset.get("SOPClassUID") or dataset.file_meta.get("MediaStorageSOPClassUID")
+    )
+    other = kind != "unknown" and "Image Storage" not in kind
+    if there or (other and not pixels):
+        return
+    if other:
+        raise InvalidImage(f"{path} is a DICOM file without an image (its class: {kind}).")
+    raise InvalidImage(
+        f"{path} is cut short, or no image: it is a DICOM file without pixels.",
+        fix="copy, download or export it again",
+    )
 
 
 def has_size(dataset: Any) -> bool:

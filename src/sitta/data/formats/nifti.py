@@ -103,7 +103,6 @@ def write(path: Path, values: Array, like: Image) -> None:
         file = nib.Nifti1Image(*_columns_first(values, like.geometry))
         file.header.set_xyzt_units("mm", "sec")
     file.header.set_data_dtype(values.dtype)
-    file.header.set_slope_inter(1, 0)
     file.header.set_intent("none")  # what the image's numbers mean, not the mask's
     file.header["cal_min"] = file.header["cal_max"] = 0  # likewise its window
     content = file.to_bytes()

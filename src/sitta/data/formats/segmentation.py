@@ -21,12 +21,12 @@ def write(path: Path, mask: Array, like: Image, labels: Sequence[str]) -> None:
         raise MissingExtra("DICOM SEG", "dicom-seg") from error
     if like.kind != "DICOM":
         raise InvalidImage(
-            f"{path}: a DICOM SEG refers to DICOM images, and {like.path} is {like.kind}.",
+            f"A DICOM SEG refers to DICOM images, and {like.path} is {like.kind}.",
             fix="write NIfTI, TIFF or PNG instead",
         )
     if mask.max() > len(labels):
         raise InvalidSetting(
-            f"{path}: each class of a DICOM SEG has a name.",
+            "Each class of a DICOM SEG has a name.",
             allowed=f"{mask.max()} labels",
             got=f"{len(labels)}",
         )
@@ -49,7 +49,7 @@ def write(path: Path, mask: Array, like: Image, labels: Sequence[str]) -> None:
         )
     except (AttributeError, KeyError, TypeError, ValueError):  # whose words may quote the header
         raise InvalidImage(
-            f"{path}: the header of {like.path} lacks what a DICOM SEG needs to refer to it.",
+            f"The header of {like.path} lacks what a DICOM SEG needs to refer to it.",
             fix="write NIfTI, TIFF or PNG instead",
         ) from None
     found.save_as(path)

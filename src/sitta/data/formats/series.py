@@ -12,8 +12,9 @@ import numpy as np
 
 from sitta.data.formats.dicom import Origin, has_size, load, take_values
 from sitta.data.formats.dicom import read as read_file
+from sitta.data.formats.guard import decoding
 from sitta.data.formats.positions import arrange, place_of
-from sitta.data.picture import Geometry, Image, check_size
+from sitta.data.picture import Array, Geometry, Image, check_size
 from sitta.data.sniff import SUFFIXES, sniff, suffix
 from sitta.errors import InvalidImage
 
@@ -22,20 +23,32 @@ def read(folder: Path, limit: int) -> Image:
     """All DICOM files of a folder as one volume, sorted by position."""
     names = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
     found = [p for p in names if p.name.upper() != "DICOMDIR" and _is_slice(p)]
-    slices = [(p, h) for p in found if has_size(h := load(p, limit, pixels=False))]
+    slices = [(p, head) for p in found if has_size(head := _head(p, limit))]
     _check_series(folder, [head for _, head in slices])
     if len(slices) == 1:
         return replace(read_file(slices[0][0], limit), path=folder)
     first = slices[0][1]
     check_size(folder, (len(slices), int(first.Rows), int(first.Columns)), limit)
     order, affine, spacing = arrange(folder, [place_of(p, head) for p, head in slices])
-    datasets = [load(slices[i][0], limit) for i in order]
-    planes = [take_values(slices[i][0], d)[0] for i, d in zip(order, datasets, strict=True)]
+    loaded = [_plane(slices[i][0], limit) for i in order]
+    datasets, planes = [dataset for dataset, _ in loaded], [plane for _, plane in loaded]
     if any(p.shape != planes[0].shape or p.ndim != 3 for p in planes):
         raise InvalidImage(f"{folder} mixes files of different numbers of frames or colours.")
     pixels = np.stack(planes, axis=1)  # (C, D, H, W)
     geometry = Geometry(pixels.shape[1:], affine, spacing)
     return Image(pixels, geometry, "DICOM", folder, Origin(datasets))
+
+
+def _head(path: Path, limit: int) -> Any:
+    with decoding(path, "DICOM"):
+        return load(path, limit, pixels=False)
+
+
+def _plane(path: Path, limit: int) -> tuple[Any, Array]:
+    """A slice (C, H, W), and its dataset without it."""
+    with decoding(path, "DICOM"):
+        dataset = load(path, limit)
+        return dataset, take_values(path, dataset)[0]
 
 
 def _is_slice(path: Path) -> bool:

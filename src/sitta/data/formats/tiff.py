@@ -13,6 +13,7 @@ import tifffile
 from PIL import Image as Pillow
 from PIL import UnidentifiedImageError
 
+from sitta.data.formats.ifds import check_pages
 from sitta.data.formats.raster import turned
 from sitta.data.picture import Array, Geometry, Image, check_complete, check_size
 from sitta.errors import InvalidImage
@@ -29,10 +30,10 @@ ORIENTATION, RESOLUTION = 274, (282, 283, 296)  # tags; along columns, along row
 
 def read(path: Path, limit: int) -> Image:
     """One page as an image, several as a volume (pages, H, W)."""
+    check_pages(path)
     with tifffile.TiffFile(path, _multifile=False) as file:  # never open what it refers to
-        series = _only_series(path, file)
+        series = _only_series(path, file, limit)
         page: Any = series.keyframe
-        check_size(path, series.shape, limit)
         if page.photometric not in (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, CMYK, YCBCR):
             raise InvalidImage(f"{path} stores its colours in a way that cannot be read here.")
         if page.compression in (1, *INFLATERS) and page.photometric not in (CMYK, YCBCR):
@@ -51,8 +52,10 @@ def read(path: Path, limit: int) -> Image:
     return Image(values, Geometry(values.shape[1:]), "TIFF", path, header, indices)
 
 
-def _only_series(path: Path, file: Any) -> Any:
+def _only_series(path: Path, file: Any, limit: int) -> Any:
     series = file.series
+    for one in series:
+        check_size(path, one.shape, limit)
     if not series:
         raise InvalidImage(f"{path} holds no picture.")
     if len(series) > 1:

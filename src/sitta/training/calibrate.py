@@ -1,0 +1,41 @@
+"""From where on a person should look: limits of trust, chosen on held-out source images alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from sitta.adaptation import InTEnt
+from sitta.training.samples import Samples
+
+SLACK = 3.0  # times as bad as all but the worst twentieth of the source's own images
+RULE = (
+    "agreement: 1 - 3 * (1 - q), q the 5th percentile over held-out source images, kept within "
+    "0.5 and 0.99; distance: 3 times the 95th percentile"
+)
+
+
+def limits(model: nn.Module, held_out: Samples, batch: int = 4) -> dict[str, Any]:
+    """Limits of agreement and distance for the card of a model.
+
+    Args:
+        model: The trained network.
+        held_out: Images of the source that it was not trained on.
+        batch: Images in one pass.
+
+    Returns:
+        ``agreement`` and ``distance``, the number of ``images``, and the ``rule`` in words.
+    """
+    adapt = InTEnt(model)
+    found = [adapt(images) for images in held_out.images.split(batch)]
+    agreement = torch.cat([p.agreement for p in found]).double()
+    distance = torch.cat([p.distance for p in found]).double()
+    lowest = 1 - SLACK * (1 - float(agreement.quantile(0.05)))
+    return {
+        "agreement": round(min(max(lowest, 0.5), 0.99), 4),
+        "distance": round(SLACK * float(distance.quantile(0.95)), 6),
+        "images": len(held_out),
+        "rule": RULE,
+    }
