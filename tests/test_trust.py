@@ -10,7 +10,7 @@ from torch import nn
 import sitta
 from sitta.data import phantom
 from sitta.statistics import divergence
-from tests.nets import trained
+from tests.nets import Net, trained
 
 
 def slow_distance(model, image):
@@ -71,8 +71,7 @@ def test_other_scanners_are_further_away(model):
 
 @pytest.mark.parametrize("name", sitta.methods())
 def test_every_method_tells_the_distance_unless_it_never_looked(name):
-    model = trained()
-    images = torch.rand(2, 1, 16, 16)
+    model, images = trained(Net(), (1, 16, 16)), torch.rand(2, 1, 16, 16)
     p = sitta.method(name, model)(images)
     assert p.distance.shape == (2,)
     assert bool(p.distance.isfinite().all()) == (name != "source")
@@ -87,7 +86,7 @@ def test_a_divergence_that_overflows_is_the_largest_number():
 
 
 def test_change_is_one_minus_dice_between_source_and_final_mask(model):
-    images, _ = phantom.batch("rowan", 4, (64, 64))
+    images, _ = phantom.batch("rowan", 4)
     p = sitta.InTEnt(model)(images)
     a, b = p.source_mask.flatten(1).float(), p.mask.flatten(1).float()
     dice = 2 * (a * b).sum(1) / (a.sum(1) + b.sum(1))
@@ -110,6 +109,6 @@ def test_limits_come_with_the_model(model):
 
 
 def test_a_model_with_another_kind_of_card():
-    net = trained()
+    net = trained(Net(), (1, 16, 16))
     net.card = "a string of the user's own"
     assert sitta.InTEnt(net)(torch.rand(1, 16, 16)).notes is not None

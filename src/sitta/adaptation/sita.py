@@ -86,24 +86,33 @@ class SITA(Method):
         return (self.lam,) if self.op == "none" else grid(self.step)
 
     def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
-        every = torch.stack([self._views_logits(twin, x) for x in images], dim=2)  # (K, V, N, ...)
+        done = [self._views_logits(twin, x) for x in images]
+        every = torch.stack([logits for logits, _ in done], dim=2)  # (K, V, N, C, *S)
         activation = resolve(self.activation, every.shape[3])
         entropies = mean_entropy(every.flatten(0, 2), activation).view(every.shape[:3])  # (K, V, N)
         finite = every.flatten(3).isfinite().all(dim=3)
         scores = torch.where(finite, entropies, torch.inf)  # what overflowed gets no vote
         weights = None if self.op == "none" else self._weights(scores)
         return self._outcome(
-            twin, images, self._grid, every[:, 0], entropies[:, 0], activation, weights=weights
+            twin,
+            images,
+            self._grid,
+            every[:, 0],
+            entropies[:, 0],
+            activation,
+            weights=weights,
+            distance=torch.cat([far for _, far in done]),
         )
 
-    def _views_logits(self, twin: Twin, image: Tensor) -> Tensor:
-        """Logits of the image and its views under each lambda, ``(K, V, C, *S)``."""
+    def _views_logits(self, twin: Twin, image: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of image and views under each lambda ``(K, V, C, *S)``, and the distance (1,)."""
         rows = views(image, 1 + self.views, generator(image, self.seed), jitter).images
         logits = []
         for lam in self._grid:
             lambdas = torch.full((len(rows),), lam, dtype=torch.float64)
             logits.append(twin.run(rows, lambdas, pool=self.weighting)[:, 0])  # type: ignore[arg-type]
-        return torch.stack(logits)
+        far = twin.distance  # None if no layer had a source to compare with
+        return torch.stack(logits), image.new_full((1,), torch.nan) if far is None else far
 
     def _weights(self, entropies: Tensor) -> Tensor:
         """Weights (K, N) from entropies (K, V, N) of the views, the image first."""
