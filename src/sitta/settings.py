@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -59,6 +59,24 @@ class Rule:
         if self.below is not None:
             return f"{low} and < {self.below:g}"
         return low if self.high is None else f"{low} and <= {self.high:g}"
+
+    def parse(self, text: str) -> Any:
+        """A value from the command line; what is no number is left as it is, to be refused.
+
+        Example:
+            >>> Rule("", low=0, many=True).parse("1, 0.5"), Rule("", low=0, whole=True).parse("3")
+            ((1.0, 0.5), 3)
+        """
+        if self.many:
+            return tuple(replace(self, many=False).parse(part) for part in text.split(","))
+        if self.optional and text.strip().lower() == "none":
+            return None
+        if self.choices:
+            return text.strip()
+        try:
+            return int(text) if self.whole else float(text)
+        except ValueError:
+            return text
 
     def accepts(self, value: Any) -> bool:
         """Whether one value is allowed."""

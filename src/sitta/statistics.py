@@ -17,6 +17,7 @@ from is the pooling:
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import torch
@@ -115,6 +116,9 @@ class Tape:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __iter__(self) -> Iterator[tuple[str, Tensor, Tensor]]:
+        return iter(self._entries)
+
     def reserve(self, numbers: int, like: Tensor) -> None:
         """Make room for this many numbers, in the type of ``like``."""
         self._room = torch.empty(numbers, dtype=like.dtype, device=like.device)
@@ -130,6 +134,19 @@ class Tape:
         kept, self._room = self._room.split([values.numel(), self._room.numel() - values.numel()])
         block: Tensor = kept.view_as(values)
         return block.copy_(values)
+
+    @classmethod
+    def pooled(cls, tapes: Sequence[Tape]) -> Tape:
+        """One tape of several windows of one image, as of all their pixels together."""
+        tape = cls()
+        for entries in zip(*(one._entries for one in tapes), strict=True):
+            if len({layer for layer, _, _ in entries}) > 1:
+                raise UnsupportedModel("The model takes another path in some windows.")
+            means = torch.stack([mean for _, mean, _ in entries])  # (windows, N, C)
+            mean = means.mean(dim=0)
+            inside = torch.stack([var for _, _, var in entries]).mean(dim=0)
+            tape.write(entries[0][0], mean, inside + (means - mean).square().mean(dim=0))
+        return tape
 
     def read(self, position: int, layer: str) -> tuple[Tensor, Tensor]:
         """What was seen at ``position``, which must stem from ``layer``."""

@@ -22,7 +22,7 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sitta.errors import InvalidSetting, UnsupportedModel
-from sitta.statistics import MixedNorm, Mixing, Pool, Tape, mix_norm, precise
+from sitta.statistics import MixedNorm, Mixing, Pool, Tape, divergence, mix_norm, precise
 
 Output = str | int | Callable[[Any], Tensor] | None
 WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
@@ -149,6 +149,17 @@ class Twin:
     def distance(self) -> Tensor | None:
         """How far the images of the last pass are from the source's statistics, ``(N,)``."""
         return self._mixing.distance()
+
+    def distance_of(self, tape: Tape) -> Tensor | None:
+        """How far the statistics on a tape are from the source's, ``(N,)``."""
+        found = []
+        for label, mean, var in tape:
+            layer = self.module.get_submodule(label)
+            assert isinstance(layer, MixedNorm)  # noqa: S101
+            source = layer.running_mean, layer.running_var
+            if source[0] is not None and source[1] is not None:
+                found.append(divergence(mean, var, source[0], source[1], layer.eps))
+        return torch.stack(found).mean(dim=0) if found else None
 
     def is_stale(self) -> bool:
         """Whether the user has since given the model other tensors (``model.to``, for one)."""

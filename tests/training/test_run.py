@@ -12,12 +12,12 @@ from sitta import storage
 from sitta.data import phantom
 from sitta.data.domains import find_domain
 from sitta.data.preprocess import Preprocess
+from sitta.devices import pick_device
 from sitta.models import UNet, checkpoint
 from sitta.training import Job, Recipe, Watch, loop, train
 from sitta.training.calibrate import limits
 from sitta.training.journal import Epoch
 from sitta.training.loop import Fit
-from sitta.training.run import pick_device
 from sitta.training.samples import load
 
 

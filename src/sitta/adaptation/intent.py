@@ -98,7 +98,17 @@ class InTEnt(Method):
         return Cost(forward=1 + len(rows))
 
     def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
-        logits, figures = self._members(twin, images)
+        return self._integrated(twin, images, *self._members(twin, images))
+
+    def _integrated(
+        self,
+        twin: Twin,
+        images: Tensor,
+        logits: Tensor,
+        figures: Tensor | None = None,
+        distance: Tensor | None = None,
+    ) -> Outcome:
+        """Weigh the members and integrate them; what to weigh is computed if it is not given."""
         activation = resolve(self.activation, logits.shape[2])
         if figures is None:
             balanced = STRATEGIES[self.strategy].figure == "balanced"
@@ -116,6 +126,7 @@ class InTEnt(Method):
             strategy=self.strategy,
             topk=self.topk,
             ties=self.ties,
+            distance=distance,
         )
 
     def _members(self, twin: Twin, images: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -71,6 +71,13 @@ class Source(Method):
             statistics=self.statistics,
             unbiased=self.variance == "unbiased",
         )
+        return self._integrated(twin, images, logits)
+
+    def _integrated(
+        self, twin: Twin, images: Tensor, logits: Tensor, *, distance: Tensor | None = None
+    ) -> Outcome:
         activation = resolve(self.activation, logits.shape[2])
         figures = mean_entropy(logits[0], activation)[None]
-        return self._outcome(twin, images, [self.lam], logits, figures, activation)
+        return self._outcome(
+            twin, images, [self.lam], logits, figures, activation, distance=distance
+        )

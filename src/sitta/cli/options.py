@@ -6,6 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given at all."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def sides(text: str | None, kind: Callable[[str], Any]) -> tuple[Any, ...] | None:
     """128x128 as (128, 128)."""
     if text is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sitta.cli import app
-from sitta.cli.options import sides
+from sitta.cli.options import given, sides
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -73,30 +73,19 @@ def train(
     from sitta.training import Job, Recipe
     from sitta.training import train as run
 
-    given: dict[str, Any] = {
-        "rate": rate,
-        "schedule": schedule,
-        "batch": batch,
-        "epochs": epochs,
-        "steps": steps,
-    }
-    given |= {"momentum": momentum, "bce": bce, "dice": dice, "validation": validation}
-    given |= {"patience": patience, "augment": augment, "seed": seed}
-    changes = {k: v for k, v in given.items() if v is not None}
+    changes = given(rate=rate, schedule=schedule, batch=batch, epochs=epochs, steps=steps)
+    changes |= given(momentum=momentum, bce=bce, dice=dice, validation=validation)
+    changes |= given(patience=patience, augment=augment, seed=seed)
     if patience == 0:
         changes["patience"] = None
     if epochs is not None and steps is None:
         changes["steps"] = None
-    wanted: dict[str, Any] = {
-        "size": sides(size, int),
-        "fit": fit,
-        "spacing": sides(spacing, float),
-    }
-    wanted |= {"channels": channels, "plane": plane, "scale": scale, "dims": dims}
+    wanted = given(size=sides(size, int), fit=fit, spacing=sides(spacing, float))
+    wanted |= given(channels=channels, plane=plane, scale=scale, dims=dims)
     job = Job(
         find_domain(data, task, source, masks),
         Recipe.named(recipe, **changes),
-        _preprocess(task, {k: v for k, v in wanted.items() if v is not None}),
+        _preprocess(task, wanted),
         preset,
         tuple(name.strip() for name in classes.split(",")),
         note,

@@ -13,7 +13,7 @@ import torch
 from sitta._version import __version__
 from sitta.data.domains import Domain
 from sitta.data.preprocess import Preprocess
-from sitta.errors import InvalidSetting
+from sitta.devices import pick_device
 from sitta.models import UNet, save
 from sitta.training.calibrate import limits
 from sitta.training.journal import Journal
@@ -215,16 +215,3 @@ def _names(samples: Samples, parts: Split) -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     return {"sitta": __version__, "torch": torch.__version__, "python": platform.python_version()}
-
-
-def pick_device(name: str) -> torch.device:
-    """A device by name; ``auto`` is a GPU if there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        torch.empty(1, device=name)
-        return torch.device(name)
-    except (RuntimeError, AssertionError) as error:
-        raise InvalidSetting(
-            f"The device {name!r} cannot be used here.", allowed="auto, cpu, cuda, cuda:1, mps"
-        ) from error

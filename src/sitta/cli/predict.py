@@ -1,0 +1,193 @@
+"""``sitta predict``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sitta.cli import app
+from sitta.cli.options import given, sides
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sitta.runs import Run
+
+METHOD, PRE, OUT = "Method", "Preprocessing (of the model, unless said otherwise)", "Output"
+
+
+@app.command()
+def predict(
+    model: Annotated[
+        str, typer.Argument(help="A model's name, a checkpoint, or package.module:factory.")
+    ],
+    inputs: Annotated[list[str], typer.Argument(help="Files, folders, patterns.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for all that is written.")],
+    method: Annotated[
+        str, typer.Option(help="See: sitta methods", rich_help_panel=METHOD)
+    ] = "intent",
+    strategy: Annotated[
+        str | None, typer.Option(help="Of intent: how members weigh.", rich_help_panel=METHOD)
+    ] = None,
+    step: Annotated[
+        float | None, typer.Option(help="Of intent: grid step.", rich_help_panel=METHOD)
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Any setting of the method.", rich_help_panel=METHOD
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="For a factory: .safetensors or .pt.", rich_help_panel=PRE)
+    ] = None,
+    size: Annotated[str | None, typer.Option(help="Such as 128x128.", rich_help_panel=PRE)] = None,
+    fit: Annotated[
+        str | None, typer.Option(help="resize, crop, none.", rich_help_panel=PRE)
+    ] = None,
+    spacing: Annotated[str | None, typer.Option(help="mm a pixel.", rich_help_panel=PRE)] = None,
+    channels: Annotated[int | None, typer.Option(help="1 or 3.", rich_help_panel=PRE)] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="min-max, z-score, none.", rich_help_panel=PRE)
+    ] = None,
+    plane: Annotated[str | None, typer.Option(help="Of a volume.", rich_help_panel=PRE)] = None,
+    dims: Annotated[int | None, typer.Option(help="2 or 3.", rich_help_panel=PRE)] = None,
+    window: Annotated[
+        str | None, typer.Option(help="Slide a window over large inputs.", rich_help_panel=METHOD)
+    ] = None,
+    statistics: Annotated[
+        str, typer.Option(help="With --window: volume or window.", rich_help_panel=METHOD)
+    ] = "volume",
+    save: Annotated[
+        str, typer.Option(help="probability,uncertainty,members", rich_help_panel=OUT)
+    ] = "",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Do again what is done.", rich_help_panel=OUT)
+    ] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda.", rich_help_panel=OUT)] = "auto",
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            help="Spread over a Ray cluster: its address, auto, or local.", rich_help_panel=OUT
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="What it came to, as JSON.", rich_help_panel=OUT)
+    ] = False,
+) -> None:
+    """Adapt a model to every image by itself: masks, trust figures and a report."""
+    from rich.console import Console
+
+    from sitta.runs import Plan
+    from sitta.runs import predict as run
+
+    changes = given(size=sides(size, int), fit=fit, spacing=sides(spacing, float))
+    changes |= given(channels=channels, scale=scale, plane=plane, dims=dims)
+    chosen = {**_settings(method, settings or []), **given(strategy=strategy, step=step)}
+    plan = Plan(
+        model,
+        method,
+        chosen,
+        None if weights is None else str(weights),
+        _sized(changes),
+        tuple(name.strip() for name in save.split(",") if name.strip()),
+        device,
+        window=sides(window, int),
+        statistics=statistics,
+    )
+    console = Console()
+    with _bar(console, silent=as_json) as watch:
+        found = run(plan, inputs, out, overwrite=overwrite, watch=watch, cluster=ray)
+    if as_json:
+        told = {"counts": found.counts, "seconds": found.seconds, "failures": found.failures}
+        typer.echo(json.dumps({**told, "out": str(out)}))
+    else:
+        _conclusion(console, found, out)
+    if found.failures:
+        raise typer.Exit(1)
+
+
+def _sized(changes: dict[str, Any]) -> dict[str, Any]:
+    """No size goes with fit none."""
+    return {**changes, "size": None} if changes.get("fit") == "none" else changes
+
+
+def _settings(method: str, words: list[str]) -> dict[str, Any]:
+    """NAME=VALUE as the method's registry types them."""
+    from sitta.adaptation import methods
+    from sitta.errors import InvalidSetting
+    from sitta.settings import rules
+
+    if method not in methods():
+        raise InvalidSetting(
+            "There is no such method.", allowed=", ".join(methods()), got=repr(method)
+        )
+    known, found = rules(methods()[method]), {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name not in known:
+            raise InvalidSetting(
+                f"{method} has no setting {name!r}." if equals else "A setting is NAME=VALUE.",
+                allowed=", ".join(known),
+                got=word,
+            )
+        found[name] = known[name][1].parse(value)
+    return found
+
+
+def _bar(console: Console, silent: bool) -> Any:
+    """A progress bar with rate and time left, on a terminal."""
+    from contextlib import contextmanager
+
+    from rich import progress as p
+
+    @contextmanager
+    def shown() -> Any:
+        columns = (p.TextColumn("predicting"), p.BarColumn(), p.MofNCompleteColumn())
+        rate = p.TextColumn("{task.fields[rate]}")
+        off = silent or not console.is_terminal
+        with p.Progress(
+            *columns, rate, p.TimeRemainingColumn(), console=console, transient=True, disable=off
+        ) as bar:
+            task = bar.add_task("", total=None, rate="")
+
+            def watch(done: int, total: int) -> None:
+                speed = bar.tasks[task].speed
+                text = f"{speed:.1f} a second" if speed else ""
+                bar.update(task, completed=done, total=total, rate=text)
+
+            yield watch
+
+    return shown()
+
+
+def _conclusion(console: Console, run: Run, out: Path) -> None:
+    """Counts, failures, and what to look at first."""
+    from rich import box
+    from rich.table import Table
+
+    from sitta.trust import NOTES
+
+    counts = run.counts
+    console.print(
+        f"{counts['done']} predicted, {counts['skipped']} done before, {counts['failed']} failed, "
+        f"{run.seconds:.1f} seconds",
+        highlight=False,
+    )
+    for failure in run.failures:
+        console.print(f"- {failure['error']}", highlight=False, markup=False, soft_wrap=True)
+    first = [r for r in run.doubtful(5) if r["doubt"] >= 1]
+    if first:
+        table = Table(title="Look at these first", box=box.SIMPLE_HEAD, title_justify="left")
+        for column in ("image", "agreement", "why"):
+            table.add_column(column, overflow="fold")
+        for record in first:
+            row = record["rows"][record["shown"]]
+            where = "" if row["slice"] is None else f", slice {row['slice']}"
+            why = " ".join(NOTES[code] for code in row["notes"])
+            table.add_row(record["name"] + where, f"{row['agreement']:.2f}", why)
+        console.print(table)
+    console.print(f"{out / 'report.html'}  {out / 'summary.csv'}", highlight=False, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""The report of a prediction run: one HTML file that needs nothing else."""

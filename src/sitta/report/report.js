@@ -1,0 +1,300 @@
+"use strict";
+(() => {
+  const SVG = "http://www.w3.org/2000/svg";
+  const NEAR = "1200px 0px"; // cards this close to the window are filled
+  const CHART = { width: 300, height: 76, left: 24, right: 292, top: 8, bottom: 58 };
+
+  const $ = (id) => document.getElementById(id);
+  const root = document.documentElement;
+  const { records, explanations } = JSON.parse($("data").textContent);
+  const view = { source: true, mask: true, heat: false };
+  let shown = [];
+  let current = null;
+
+  // Words
+
+  const fixed = (value, digits) => (value === null ? "–" : value.toFixed(digits));
+  const share = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
+  const unit = (value, digits, name) =>
+    value === null ? "not measured" : `${value.toFixed(digits)} ${name}`;
+
+  const FIGURES = {
+    Agreement: (row) => fixed(row.agreement, 3),
+    Change: (row) => (row.change === null ? "no source mask" : fixed(row.change, 3)),
+    Foreground: (row) => (row.area_source === null ? "" : `${share(row.area_source)} → `) +
+      share(row.area),
+    Distance: (row) => unit(row.distance, 2, "nats"),
+    Uncertainty: (row) => unit(row.uncertainty, 3, "bit"),
+    Disagreement: (row) => unit(row.disagreement, 3, "bit"),
+    Time: (row) => unit(row.seconds, 2, "s"),
+  };
+  const meaning = {};
+  for (const word of document.querySelectorAll("#words dt"))
+    meaning[word.textContent] = word.nextElementSibling.textContent;
+
+  // Elements: text is only ever set as text, so that a file name is never taken for HTML
+
+  function make(tag, attributes = {}, ...children) {
+    const [name, ...classes] = tag.split(".");
+    const drawn = ["svg", "image", "path", "g", "line", "circle", "text", "title"].includes(name);
+    const element = drawn ? document.createElementNS(SVG, name) : document.createElement(name);
+    if (classes.length) element.setAttribute("class", classes.join(" "));
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    element.append(...children.filter((child) => child !== null));
+    return element;
+  }
+
+  function outlined(kind, path) {
+    if (!path) return null;
+    return make(`g.${kind}`, {}, make("path.halo", { d: path }), make("path", { d: path }));
+  }
+
+  function drawing(picture, label, ...layers) {
+    const size = { width: picture.width, height: picture.height };
+    const box = { viewBox: `0 0 ${size.width} ${size.height}`, role: "img", "aria-label": label };
+    return make("svg.drawing", box, make("image", { href: picture.image, ...size }), ...layers);
+  }
+
+  function toggle(kind, words) {
+    const state = { type: "button", "data-view": kind, "aria-pressed": view[kind] };
+    return make("button", { ...state, title: "on or off, in all images" },
+      make(`i.key.${kind}`), words);
+  }
+
+  // Parts of a card
+
+  function main({ picture, name }) {
+    const size = { width: picture.width, height: picture.height };
+    const heat = make("image.heat", { href: picture.uncertainty, ...size });
+    const label = `${name} with outlines`;
+    const layers = [heat, outlined("mask", picture.mask), outlined("source", picture.source)];
+    const none = (path, words) => (path === "" ? `${words}, empty` : words);
+    return make("figure.main", {}, drawing(picture, label, ...layers),
+      make("figcaption", {},
+        picture.source === null ? null : toggle("source", none(picture.source, "source")),
+        toggle("mask", none(picture.mask, "adapted")), toggle("heat", "uncertainty")));
+  }
+
+  function heat({ picture }) {
+    const label = "Heat map of the uncertainty";
+    return make("figure.side", {},
+      drawing({ ...picture, image: picture.uncertainty }, label),
+      make("figcaption", {}, make("span", {}, "Uncertainty of each pixel"),
+        make("span.scale", { role: "img", "aria-label": "Colour scale from 0 to 1 bit" }),
+        make("span.ticks", { "aria-hidden": "true" }, make("span", {}, "0 certain"),
+          make("span", {}, "0.5"), make("span", {}, "1 bit"))));
+  }
+
+  function figures({ row }) {
+    return make("dl.figures", {}, ...Object.entries(FIGURES).map(([name, words]) =>
+      make("div", { title: meaning[name] }, make("dt", {}, name), make("dd", {}, words(row)))));
+  }
+
+  function member(record, k) {
+    const { picture, row, lambdas } = record;
+    const kind = k === record.source_member ? "source" : "mask";
+    const weight = row.weights[k];
+    const bar = make("i.fill");
+    bar.style.width = `${100 * Math.min(1, weight || 0)}%`;
+    return make("li", {},
+      drawing(picture, `Mask at lambda ${lambdas[k]}`, outlined(kind, picture.members[k])),
+      make("b", {}, `λ ${lambdas[k]}`, kind === "source" ? make("small", {}, " source") : null),
+      make("span.bar", {}, bar),
+      make("span", { title: meaning.Weight }, "weight ", make("b", {}, fixed(weight, 3))),
+      make("span", { title: meaning.Entropy }, "entropy ", make("b", {}, fixed(row.entropies[k], 3))));
+  }
+
+  function members(record) {
+    const order = record.lambdas.map((_, k) => k);
+    order.sort((a, b) => record.lambdas[b] - record.lambdas[a]);
+    return make("section.members", {},
+      make("h4", {}, "Members ",
+        make("small", {}, "from λ 1, the training statistics, to λ 0, this image alone")),
+      make("ul", {}, ...order.map((k) => member(record, k))));
+  }
+
+  function slices(record) {
+    const values = record.agreements;
+    if (!values.length) return null;
+    const x = (i) => CHART.left + ((CHART.right - CHART.left) * i) / (values.length - 1);
+    const y = (value) => CHART.bottom - (CHART.bottom - CHART.top) * value;
+    const known = values.map((value, i) => [i, value]).filter(([, value]) => value !== null);
+    const line = known.map(([i, value], n) => `${n ? "L" : "M"}${x(i)} ${y(value)}`).join("");
+    const marks = Object.entries(record.noted).map(([i, codes]) =>
+      make("circle.noted", { cx: x(i), cy: y(values[i] ?? 0), r: 3.5 },
+        make("title", {}, `Slice ${i}: ${codes.map((code) => explanations[code]).join(" ")}`)));
+    const low = known.reduce((a, b) => (b[1] < a[1] ? b : a), known[0] || [0, 0]);
+    const words = `Agreement of ${values.length} slices, lowest ${fixed(low[1], 3)} ` +
+      `at slice ${low[0]}; ${marks.length} with notes; slice ${record.shown} is shown`;
+    const label = (x, y, text, anchor = "end") =>
+      make("text", { x, y, "text-anchor": anchor }, text);
+    const rule = (kind, x1, x2, y1, y2) => make(`line.${kind}`, { x1, x2, y1, y2 });
+    const { width, height, left, right, top, bottom } = CHART;
+    return make("figure.slices", {},
+      make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words },
+        ...[0, 0.5, 1].map((v) => rule("grid", left, right, y(v), y(v))),
+        label(18, y(1) + 4, 1), label(18, y(0) + 3, 0), label(left, 72, 0, "start"),
+        label(right, 72, values.length - 1),
+        rule("here", x(record.shown), x(record.shown), top, bottom),
+        make("path.line", { d: line }), ...marks),
+      make("figcaption", {}, "Agreement of each slice ",
+        marks.length ? make("span", {}, make("i.dot"), `${marks.length} with notes `) : null,
+        make("span", {}, make("i.rule"), "shown")));
+  }
+
+  function notes(record) {
+    const here = record.row.notes;
+    const where = (code) => {
+      if (!record.agreements.length) return "";
+      const count = Object.values(record.noted).filter((codes) => codes.includes(code)).length;
+      const also = here.includes(code) ? ", this one too" : ", not in this one";
+      return ` In ${count} of ${record.slices} slices${also}.`;
+    };
+    const order = [...here, ...record.codes.filter((code) => !here.includes(code))];
+    return make("ul.notes", {}, ...order.map((code) =>
+      make("li", {}, explanations[code] + where(code), make("code", {}, code))));
+  }
+
+  function head(record, id) {
+    const volume = record.agreements.length > 0;
+    const slice = volume ? ` · slice ${record.row.slice ?? record.shown}, counted from 0` : "";
+    const link = make("a", {}, record.output);
+    link.href = `./${record.output.split("/").map(encodeURIComponent).join("/")}`;
+    return make("header", {},
+      make("h3", { id }, record.name),
+      make("span.doubt", { title: meaning.Doubt }, "doubt ", make("b", {}, fixed(record.doubt, 2))),
+      make("p.about", {}, `${record.kind} · ${record.shape.join(" × ")}${slice} · mask `, link),
+      record.look ? make("p.badge", {}, "Look at this one") : null);
+  }
+
+  function fill(record) {
+    if (!record || record.full) return;
+    record.full = true;
+    record.card.append(record.codes.length ? notes(record) : "",
+      make("div.body", {}, main(record), make("div.column", {}, heat(record), slices(record) ?? ""),
+        figures(record)),
+      members(record));
+    record.card.classList.add("full");
+  }
+
+  // Filter and sort
+
+  const first = { // the smallest comes first, what is unknown last
+    doubt: (record) => -(record.doubt ?? -Infinity),
+    agreement: (record) => record.row.agreement ?? Infinity,
+    change: (record) => -(record.row.change ?? -Infinity),
+    name: () => 0,
+  };
+  const byName = new Intl.Collator(undefined, { numeric: true });
+  for (const record of records) record.folded = record.name.toLocaleLowerCase();
+
+  function arrange() {
+    const text = $("find").value.trim().toLocaleLowerCase();
+    const code = $("note").value;
+    const key = first[$("sort").value];
+    shown = records.filter((record) => record.folded.includes(text) &&
+      (!code || record.codes.includes(code)) && (record.look || !$("look").checked));
+    shown.sort((a, b) => Math.sign(key(a) - key(b)) || byName.compare(a.name, b.name));
+    shown.slice(0, 2).forEach(fill);
+    $("feed").replaceChildren(...shown.map((record) => record.card));
+    shown.forEach((record, i) => {
+      record.card.setAttribute("aria-posinset", i + 1);
+      record.card.setAttribute("aria-setsize", shown.length);
+    });
+    const all = shown.length === records.length;
+    $("count").textContent = all ? `${records.length}` : `${shown.length} of ${records.length}`;
+    $("none").hidden = shown.length > 0 || records.length === 0;
+    choose(shown.includes(current) ? current : null);
+  }
+
+  // Step and toggle
+
+  function choose(record) {
+    current?.card.classList.remove("current");
+    current = record;
+    current?.card.classList.add("current");
+    $("at").textContent = `${record ? shown.indexOf(record) + 1 : "–"} / ${shown.length}`;
+  }
+
+  function nearest() {
+    const box = current?.card.getBoundingClientRect();
+    if (box && box.bottom > 0 && box.top < innerHeight) return [shown.indexOf(current), true];
+    const top = shown.findIndex((record) => record.card.getBoundingClientRect().bottom > 120);
+    return [top, false]; // scrolled away: go on from what is in the window
+  }
+
+  function step(by) {
+    const [at, known] = nearest();
+    const record = shown[Math.max(0, Math.min(shown.length - 1, known ? at + by : at))];
+    if (!record) return;
+    fill(record);
+    fill(shown[shown.indexOf(record) + 1]);
+    record.card.focus({ preventScroll: true });
+    record.card.scrollIntoView({ block: "start" });
+    choose(record);
+  }
+
+  function show(kind, on) {
+    view[kind] = on;
+    root.classList.toggle(`show-${kind}`, on);
+    document.querySelectorAll(`[data-view="${kind}"]`)
+      .forEach((button) => button.setAttribute("aria-pressed", on));
+  }
+
+  function fade(by) {
+    $("opacity").value = Number($("opacity").value) + by;
+    root.style.setProperty("--opacity", $("opacity").value / 100);
+  }
+
+  const keys = {
+    j: () => step(1), ArrowRight: () => step(1), k: () => step(-1), ArrowLeft: () => step(-1),
+    s: () => show("source", !view.source), m: () => show("mask", !view.mask),
+    h: () => show("heat", !view.heat), "+": () => fade(10), "-": () => fade(-10),
+    l: () => $("look").click(), "/": () => $("find").focus(), "?": () => $("help").showModal(),
+  };
+
+  function pressed(event) {
+    const typing = event.target.matches("select, [type=search], [type=range]");
+    if (event.key === "Escape" && typing) event.target.blur();
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const modified = event.ctrlKey || event.metaKey || event.altKey;
+    const off = typing || modified || $("help").open || !$("keys").checked;
+    if (off || !Object.hasOwn(keys, key)) return;
+    event.preventDefault();
+    keys[key]();
+  }
+
+  // Start
+
+  const near = new IntersectionObserver((entries) => entries.forEach((entry) => {
+    if (entry.isIntersecting) fill(records[entry.target.dataset.index]);
+  }), { rootMargin: NEAR });
+  records.forEach((record, index) => {
+    const id = `name-${index}`;
+    const options = { tabindex: 0, "aria-labelledby": id, "data-index": index };
+    record.card = make("article.card", options, head(record, id));
+    near.observe(record.card);
+  });
+  Object.entries(view).forEach(([kind, on]) => show(kind, on));
+  fade(0);
+  arrange();
+  ["find", "note", "sort", "look"].forEach((id) => $(id).addEventListener("input", arrange));
+  $("opacity").addEventListener("input", () => { fade(0); show("heat", true); });
+  $("back").addEventListener("click", () => step(-1));
+  $("next").addEventListener("click", () => step(1));
+  $("ask").addEventListener("click", () => $("help").showModal());
+  $("close").addEventListener("click", () => $("help").close());
+  $("clear").addEventListener("click", () => {
+    $("find").value = $("note").value = "";
+    $("look").checked = false;
+    arrange();
+  });
+  document.addEventListener("click", (event) => {
+    const kind = event.target.closest("[data-view]")?.dataset.view;
+    if (kind) show(kind, !view[kind]);
+  });
+  $("feed").addEventListener("focusin", (event) =>
+    choose(records[event.target.closest(".card").dataset.index]));
+  document.addEventListener("keydown", pressed);
+  addEventListener("beforeprint", () => shown.forEach(fill));
+})();

@@ -1,0 +1,225 @@
+"""A prediction run: goes on past what is broken and after what is done, and sums up."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sitta._version import __version__
+from sitta.adaptation import method
+from sitta.adaptation.windows import windowed
+from sitta.devices import pick_device
+from sitta.errors import InvalidSetting, SittaError
+from sitta.runs.inputs import Item, find_inputs
+from sitta.runs.loading import Loaded, load_model
+from sitta.runs.one import Adapt, predict_file
+from sitta.runs.outputs import Outputs
+
+MAPS = ("probability", "uncertainty", "members")
+PICTURED = 500  # images that the report shows with a picture: those in most doubt
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do with every file. Plain types, so that it travels to other machines.
+
+    Attributes:
+        model: A shipped model, a checkpoint, or ``package.module:factory``.
+        method: Of ``sitta.methods()``.
+        settings: Of the method.
+        weights: For a factory.
+        preprocess: Settings of the preprocessing that differ from the model's own.
+        save: Maps to write beside the masks.
+        device: ``cpu``, ``cuda``, or ``auto``.
+        at_once: Slices of a volume in one pass.
+        window: Sides of a sliding window, for inputs too large for one pass.
+        statistics: With a window: of the whole ``volume``, or of each ``window``.
+    """
+
+    model: str
+    method: str = "intent"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    weights: str | None = None
+    preprocess: Mapping[str, Any] = field(default_factory=dict)
+    save: tuple[str, ...] = ()
+    device: str = "auto"
+    at_once: int = 8
+    window: tuple[int, ...] | None = None
+    statistics: str = "volume"
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.save if name not in MAPS]
+        if unknown:
+            raise InvalidSetting(
+                f"There is no map {', '.join(unknown)} to save.", allowed=", ".join(MAPS)
+            )
+
+
+Result = tuple[Item, dict[str, Any] | None, str]  # what was asked, its record, or what went wrong
+
+
+class Worker:
+    """Holds a model and predicts one file after the other.
+
+    Args:
+        plan: What to do.
+        out: Where to write.
+        overwrite: Do again what is done.
+    """
+
+    def __init__(self, plan: Plan, out: Path, overwrite: bool = False) -> None:
+        self.plan, self.overwrite = plan, overwrite
+        self.loaded = load_model(plan.model, plan.weights, plan.preprocess)
+        self.loaded.model.to(pick_device(plan.device))
+        self.adapt: Adapt = method(plan.method, self.loaded.model, **plan.settings)
+        if plan.window is not None:
+            how: Any = {"statistics": plan.statistics}
+            self.adapt = windowed(self.adapt, plan.window, **how)  # type: ignore[arg-type]
+        self.outputs = Outputs(out, self.loaded.classes)
+        self.settings = fingerprint(plan, self.loaded)
+
+    def __call__(self, item: Item) -> tuple[dict[str, Any], bool]:
+        """The record of a file, and whether it was done before."""
+        key = {"input": item.digest(), "settings": self.settings}
+        known = None if self.overwrite else self.outputs.done(item, key)
+        if known is not None:
+            return known, True
+        save = frozenset(self.plan.save)
+        done = predict_file(item, self.adapt, self.loaded.preprocess, save, self.plan.at_once)
+        return self.outputs.write(item, done, key), False
+
+
+def fingerprint(plan: Plan, loaded: Loaded) -> str:
+    """Changes with anything that changes a result."""
+    told: list[Any] = [loaded.digest, plan.method, sorted(plan.settings.items()), sorted(plan.save)]
+    told += [plan.window, plan.statistics]
+    told += [loaded.preprocess.as_dict(), __version__]
+    return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
+
+
+@dataclass
+class Run:
+    """What a run came to; records without their pictures.
+
+    Attributes:
+        records: One a file, in the order of the files.
+        failures: Name and sentence of each file that failed.
+        skipped: How many were done before.
+        seconds: How long it took.
+    """
+
+    records: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[dict[str, str]] = field(default_factory=list)
+    skipped: int = 0
+    seconds: float = 0.0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Files that were done now, before, and not at all."""
+        done = len(self.records) - self.skipped
+        return {"done": done, "skipped": self.skipped, "failed": len(self.failures)}
+
+    def doubtful(self, most: int) -> list[dict[str, Any]]:
+        """The records in most doubt, worst first."""
+        return sorted(self.records, key=lambda r: (-r["doubt"], r["name"]))[:most]
+
+
+def predict(
+    plan: Plan,
+    inputs: Sequence[str | Path],
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    watch: Callable[[int, int], None] = lambda done, total: None,
+    cluster: str | None = None,
+) -> Run:
+    """Predict every input and write masks, ``summary.csv``, ``run.json`` and ``report.html``.
+
+    Args:
+        plan: What to do.
+        inputs: Files, folders and patterns.
+        out: Folder for everything.
+        overwrite: Do again what is done.
+        watch: Is told how many files are done, and of how many.
+        cluster: Address of a Ray cluster, or ``local`` to start one here.
+    """
+    start, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
+    folder = Path(out)
+    items = find_inputs(inputs, folder)
+    worker = Worker(plan, folder, overwrite)  # before anything else: a wrong model ends it here
+    run = Run()
+    watch(0, len(items))
+    for number, (item, record, error) in enumerate(_results(worker, items, cluster), start=1):
+        if record is None:
+            run.failures.append({"name": item.name, "error": error})
+        else:
+            run.skipped += bool(record.pop("before"))
+            record.pop("picture", None)
+            run.records.append(record)
+        watch(number, len(items))
+    run.records.sort(key=lambda r: str(r["name"]))
+    run.failures.sort(key=lambda f: f["name"])
+    run.seconds = round(time.perf_counter() - start, 3)
+    _conclude(run, worker, folder, started)
+    return run
+
+
+def _results(worker: Worker, items: Sequence[Item], cluster: str | None) -> Iterator[Result]:
+    if cluster is None:
+        return (attempt(worker, item) for item in items)
+    from sitta.runs.cluster import spread
+
+    return spread(worker, items, cluster)
+
+
+def attempt(worker: Worker, item: Item) -> Result:
+    """One file; whatever goes wrong becomes a sentence."""
+    try:
+        record, before = worker(item)
+    except SittaError as error:
+        return item, None, str(error)
+    except OSError as error:
+        return item, None, f"{error.strerror or error}: {error.filename or item.path}"
+    except Exception as error:
+        return item, None, f"{item.path}: {type(error).__name__}: {' '.join(str(error).split())}"
+    return item, {**record, "before": before}, ""
+
+
+def _conclude(run: Run, worker: Worker, folder: Path, started: str) -> None:
+    """Everything that sums up the run."""
+    plan, loaded, outputs = worker.plan, worker.loaded, worker.outputs
+    about = {
+        "title": f"{plan.method} on {len(run.records)} images",
+        "model": plan.model,
+        "model_hash": loaded.digest,
+        "method": plan.method,
+        "settings": {**dict(plan.settings)},
+        "preprocess": loaded.preprocess.as_dict(),
+        "saved": list(plan.save),
+        "seed": plan.settings.get("seed"),
+        "started": started,
+        "seconds": run.seconds,
+        "counts": run.counts,
+        "failures": run.failures,
+        "versions": {
+            "sitta": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "device": plan.device,
+    }
+    outputs.summary(run.records)
+    outputs.manifest(about)
+    pictured = {str(r["name"]) for r in run.doubtful(PICTURED)}
+    outputs.report(about, [outputs.full(r) if r["name"] in pictured else r for r in run.records])
