@@ -19,14 +19,14 @@
     value === null ? "not measured" : `${value.toFixed(digits)} ${name}`;
 
   const FIGURES = {
-    Agreement: (row) => fixed(row.agreement, 3),
-    Change: (row) => (row.change === null ? "no source mask" : fixed(row.change, 3)),
-    Foreground: (row) => (row.area_source === null ? "" : `${share(row.area_source)} → `) +
-      share(row.area),
-    Distance: (row) => unit(row.distance, 2, "nats"),
-    Uncertainty: (row) => unit(row.uncertainty, 3, "bit"),
-    Disagreement: (row) => unit(row.disagreement, 3, "bit"),
-    Time: (row) => unit(row.seconds, 2, "s"),
+    Agreement: ["between members", (row) => fixed(row.agreement, 3)],
+    Change: ["by adapting", (row) => (row.change === null ? "no source" : fixed(row.change, 3))],
+    Foreground: ["before → after", (row) =>
+      (row.area_source === null ? "" : `${share(row.area_source)} → `) + share(row.area)],
+    Distance: ["from training images", (row) => unit(row.distance, 2, "nats")],
+    Uncertainty: ["a pixel", (row) => unit(row.uncertainty, 3, "bit")],
+    Disagreement: ["a pixel", (row) => unit(row.disagreement, 3, "bit")],
+    Time: ["", (row) => unit(row.seconds, 2, "s")],
   };
   const meaning = {};
   for (const word of document.querySelectorAll("#words dt"))
@@ -86,8 +86,9 @@
   }
 
   function figures({ row }) {
-    return make("dl.figures", {}, ...Object.entries(FIGURES).map(([name, words]) =>
-      make("div", { title: meaning[name] }, make("dt", {}, name), make("dd", {}, words(row)))));
+    return make("dl.figures", {}, ...Object.entries(FIGURES).map(([name, [hint, words]]) =>
+      make("div", { title: meaning[name] },
+        make("dt", {}, `${name} `, make("small", {}, hint)), make("dd", {}, words(row)))));
   }
 
   function member(record, k) {
@@ -137,7 +138,7 @@
         label(right, 72, values.length - 1),
         rule("here", x(record.shown), x(record.shown), top, bottom),
         make("path.line", { d: line }), ...marks),
-      make("figcaption", {}, "Agreement of each slice ",
+      make("figcaption", {}, "Agreement by slice ",
         marks.length ? make("span", {}, make("i.dot"), `${marks.length} with notes `) : null,
         make("span", {}, make("i.rule"), "shown")));
   }
@@ -170,9 +171,9 @@
   function fill(record) {
     if (!record || record.full) return;
     record.full = true;
-    record.card.append(record.codes.length ? notes(record) : "",
-      make("div.body", {}, main(record), make("div.column", {}, heat(record), slices(record) ?? ""),
-        figures(record)),
+    record.card.append(
+      make("div.body", {}, record.codes.length ? notes(record) : null, main(record),
+        make("div.second", {}, heat(record), slices(record)), figures(record)),
       members(record));
     record.card.classList.add("full");
   }
@@ -201,8 +202,7 @@
       record.card.setAttribute("aria-posinset", i + 1);
       record.card.setAttribute("aria-setsize", shown.length);
     });
-    const all = shown.length === records.length;
-    $("count").textContent = all ? `${records.length}` : `${shown.length} of ${records.length}`;
+    $("count").textContent = `${shown.length} of ${records.length} shown`;
     $("none").hidden = shown.length > 0 || records.length === 0;
     choose(shown.includes(current) ? current : null);
   }

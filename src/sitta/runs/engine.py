@@ -24,9 +24,10 @@ from sitta.runs.inputs import Item, find_inputs
 from sitta.runs.loading import Loaded, load_model
 from sitta.runs.one import Adapt, predict_file
 from sitta.runs.outputs import Outputs
+from sitta.storage import sweep
 
 MAPS = ("probability", "uncertainty", "members")
-PICTURED = 500  # images that the report shows with a picture: those in most doubt
+REPORTED = 1000  # files in the report at most: those in most doubt, some 12 kB each
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,7 @@ def predict(
     items = find_inputs(inputs, folder)
     worker = Worker(plan, folder, overwrite)  # before anything else: a wrong model ends it here
     run = Run()
+    sweep(folder)
     watch(0, len(items))
     for number, (item, record, error) in enumerate(_results(worker, items, cluster), start=1):
         if record is None:
@@ -199,7 +201,7 @@ def _conclude(run: Run, worker: Worker, folder: Path, started: str) -> None:
     """Everything that sums up the run."""
     plan, loaded, outputs = worker.plan, worker.loaded, worker.outputs
     about = {
-        "title": f"{plan.method} on {len(run.records)} images",
+        "title": _title(plan, len(run.records)),
         "model": plan.model,
         "model_hash": loaded.digest,
         "method": plan.method,
@@ -221,5 +223,11 @@ def _conclude(run: Run, worker: Worker, folder: Path, started: str) -> None:
     }
     outputs.summary(run.records)
     outputs.manifest(about)
-    pictured = {str(r["name"]) for r in run.doubtful(PICTURED)}
-    outputs.report(about, [outputs.full(r) if r["name"] in pictured else r for r in run.records])
+    outputs.report(about, [outputs.full(record) for record in run.doubtful(REPORTED)])
+
+
+def _title(plan: Plan, files: int) -> str:
+    unit = "file" if files == 1 else "files"
+    if files <= REPORTED:
+        return f"{plan.method} on {files} {unit}"
+    return f"{plan.method} on {files} {unit}: the {REPORTED} in most doubt"

@@ -14,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 
 from sitta.errors import InvalidSetting
-from sitta.storage import finished
+from sitta.storage import finished, sweep
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Journal:
         with finished(self.folder / ".probe") as draft:  # now, and not after an hour
             draft.write_text("")
         (self.folder / ".probe").unlink()
+        sweep(self.folder)
         there = self.state.exists() or self.checkpoint.exists()
         if there and not (resume or overwrite):
             raise InvalidSetting(

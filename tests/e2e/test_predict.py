@@ -1,0 +1,166 @@
+"""``sitta predict`` as a person runs it: killed, resumed, misused, over a Ray cluster."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import sitta
+from sitta.cli import app, inspect, predict  # noqa: F401  (verbs register themselves)
+from sitta.data import phantom
+from sitta.data.images import read
+from sitta.runs import Plan
+from sitta.runs import predict as run
+from tests.runs import bad
+
+ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
+WORDS = [sys.executable, "-m", "sitta", "predict", "phantom-alder"]
+SMALL = ["--size", "48x48"]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    phantom.write(folder, "rowan", 24, (64, 64))
+    return folder / "phantom" / "rowan" / "images"
+
+
+def contents(folder):
+    return {p.name: p.read_bytes() for p in sorted((folder / "masks").iterdir())}
+
+
+def figures(folder):
+    rows = list(csv.DictReader((folder / "summary.csv").read_text().splitlines()))
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+
+
+def test_killed_again_and_again_it_ends_with_the_same_files(images, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    run(Plan("phantom-alder", preprocess={"size": (48, 48)}), [images], whole)
+    for wanted in (2, 9):
+        words = [*WORDS, str(images), "-o", str(cut), *SMALL]
+        silence = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(words, env=ENV, **silence)
+        while len(list(cut.glob(".sitta/[!.]*.json"))) < wanted and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        for path in cut.glob("masks/*.png"):
+            read(path)  # whole at any moment
+    assert len(list(cut.glob(".sitta/[!.]*.json"))) < 24
+    done = subprocess.run(
+        [*WORDS, str(images), "-o", str(cut), *SMALL, "--json"],
+        env=ENV,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout)["counts"]
+    assert counts["skipped"] >= 9
+    assert sum(counts.values()) == 24
+    assert contents(cut) == contents(whole)
+    assert figures(cut) == figures(whole)
+
+
+def stations():
+    """Processes of the actors of this machine's Ray."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"ray::Station" in entry.read_bytes():
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_cluster_whose_worker_is_killed_gives_the_same_masks(images, tmp_path):
+    ray = pytest.importorskip("ray")
+    local, spread = tmp_path / "local", tmp_path / "spread"
+    plan = Plan("phantom-alder", preprocess={"size": (48, 48)})
+    run(plan, [images], local)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    killed = []
+
+    def kill():
+        while len(list(spread.glob(".sitta/[!.]*.json"))) < 3:
+            time.sleep(0.02)
+        killed.append(stations()[0])
+        os.kill(killed[0], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    try:
+        found = run(plan, [images], spread, cluster="local")
+    finally:
+        ray.shutdown()
+    assert killed
+    assert found.failures == []
+    assert len(found.records) == 24
+    assert contents(spread) == contents(local)
+
+
+def test_what_a_person_sees(images, tmp_path):
+    folder = bad.fill(tmp_path / "in")
+    words = [*WORDS, str(folder), str(images), "-o", str(tmp_path / "out"), *SMALL]
+    done = subprocess.run(words, env=ENV, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    assert f"24 predicted, 0 done before, {len(bad.REASONS)} failed" in done.stdout
+    assert "Look at these first" in done.stdout
+    assert "report.html" in done.stdout
+    assert (tmp_path / "out" / "report.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--method", "magic"], "There is no such method"),
+        (["--strategy", "best"], "strategy is out of range"),
+        (["--set", "step=2"], "step is out of range"),
+        (["--set", "speed=1"], "no setting 'speed'"),
+        (["--set", "step"], "NAME=VALUE"),
+        (["--save", "mask"], "no map mask"),
+        (["--size", "4"], "one number a side"),
+        (["--device", "abacus"], "cannot be used"),
+        (["--window", "8x8x8"], None),
+    ],
+)
+def test_wrong_words(images, tmp_path, words, said):
+    given = ["predict", "phantom-alder", str(images), "-o", str(tmp_path / "out"), *words]
+    result = CliRunner().invoke(app, given)
+    if said is None:
+        assert result.exit_code == 1
+        assert "A window needs one number a side" in " ".join(result.stdout.split())
+        return
+    assert isinstance(result.exception, sitta.SittaError)
+    assert said in str(result.exception)
+
+
+def test_settings_of_any_method_by_name(images, tmp_path):
+    given = ["predict", "phantom-alder", str(next(images.iterdir())), "-o", str(tmp_path), *SMALL]
+    more = ["--method", "tent", "--set", "steps=2", "--set", "optimiser=sgd", "--json"]
+    result = CliRunner().invoke(app, [*given, *more])
+    assert result.exit_code == 0, result.exception
+    kept = json.loads((tmp_path / "run.json").read_text())
+    assert kept["settings"] == {"steps": 2, "optimiser": "sgd"}
+    assert kept["model_hash"]
+
+
+def test_inspect():
+    result = CliRunner().invoke(app, ["inspect", "phantom-alder"])
+    assert "29 BatchNorm2d with running statistics" in result.stdout
+    assert "128 x 128" in result.stdout
+    told = json.loads(CliRunner().invoke(app, ["inspect", "phantom-alder", "--json"]).stdout)
+    assert told["methods"]["intent"] is True
+    assert told["preprocess"]["size"] == [128, 128]
+    assert len(told["sha256"]) == 64

@@ -1,0 +1,46 @@
+"""Files are written whole or not at all, and what a killed process left is swept away."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from sitta.storage import finished, sweep
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path):
+    path = tmp_path / "deep" / "a.txt"
+    with finished(path) as draft:
+        draft.write_text("half")
+        assert not path.exists()
+        draft.write_text("whole")
+    assert path.read_text() == "whole"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_error_leaves_the_old_file_and_no_draft(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="no"), finished(path) as draft:
+        draft.write_text("new")
+        raise ValueError("no")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_only_drafts_of_the_dead_are_swept(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    dead = tmp_path / "deep" / f".draft-{gone.pid}-0123abcd.a.png"
+    mine = tmp_path / f".draft-{os.getpid()}-0123abcd.b.png"
+    other = tmp_path / ".draft-of-mine.txt"
+    dead.parent.mkdir()
+    for path in (dead, mine, other):
+        path.write_text("x")
+    sweep(tmp_path)
+    assert dead.exists()  # too young: another machine may be writing it
+    sweep(tmp_path, settled=0)
+    assert not dead.exists()
+    assert mine.exists()
+    assert other.exists()
