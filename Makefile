@@ -9,7 +9,7 @@ demo: .venv/installed  ## adapt a small trained model to images of three unseen 
 	@echo "demo: adapts a model to phantom images of three unseen sites and draws the result"
 	@$(BIN)/sitta demo
 
-test: .venv/installed-dev check pytest  ## all checks and all tests
+test: .venv/installed-dev .venv/browser check pytest  ## all checks and all tests
 
 check: .venv/installed-dev
 	@echo "check: style, types, layers, spelling"
@@ -42,6 +42,14 @@ speed: .venv/installed-dev  ## measure what benchmarks/ claims
 	@echo "set-up: installs sitta and its development tools into .venv"
 	@$(INSTALL) -e '.[dev]'
 	@touch $@ .venv/installed
+
+# Pages are tested in Debian's chromium. Where it cannot be installed those tests are skipped, visibly.
+.venv/browser: .venv/created
+	@echo "set-up: finds or installs chromium for the tests of pages"
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium >/dev/null; } \
+	  || echo "set-up: no chromium here; the tests of pages will be skipped"
+	@touch $@
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -22,9 +22,14 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
 def test_an_error_leaves_the_old_file_and_no_draft(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(ValueError, match="no"), finished(path) as draft:
-        draft.write_text("new")
-        raise ValueError("no")
+
+    def fail():
+        with finished(path) as draft:
+            draft.write_text("new")
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        fail()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

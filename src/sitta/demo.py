@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from sitta.data import phantom
 from sitta.models import load
 from sitta.plotting import outline
 from sitta.prediction import Prediction
+from sitta.runs import Plan, Run, predict
 
 MODEL = "phantom-alder"
 SITES = ("cedar", "fir", "rowan")
@@ -76,6 +77,16 @@ def run(sites: Iterable[str] = SITES, images: int = 8) -> tuple[list[Row], list[
         rows.append(Row(site, images, fixed, float(ours.mean()), float(best.mean()), worse))
         scenes.append(Scene(site, truth[0], p[0]))
     return rows, scenes
+
+
+def predict_files(
+    out: Path, images: int = 8, watch: Callable[[int, int], None] = lambda done, total: None
+) -> Run:
+    """Write the same images to ``out/phantom``, and predict them as files, with a report."""
+    for site in SITES:
+        phantom.write(out, site, images)
+    folders = [out / "phantom" / site / "images" for site in SITES]
+    return predict(Plan(MODEL), folders, out / "predictions", watch=watch)
 
 
 def draw(scenes: Sequence[Scene], path: Path) -> None:

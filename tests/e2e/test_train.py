@@ -66,9 +66,6 @@ def test_killed_again_and_again_it_ends_with_the_same_weights(root, tmp_path):
     for (name, x), y in zip(a.state_dict().items(), b.state_dict().values(), strict=True):
         assert torch.equal(x, y), name
     assert json.loads(whole.stdout)["dice"] == json.loads(again.stdout)["dice"]
-    assert not [
-        p for p in cut.iterdir() if p.name.endswith("alder.safetensors") and p.name[0] == "."
-    ]
 
 
 def test_a_disk_that_is_full_gives_a_sentence_and_no_half_checkpoint(root, tmp_path):

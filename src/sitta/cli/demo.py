@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("sitta-demo"),
+    out: Annotated[Path, typer.Option(help="Folder for images, masks, report, picture.")] = Path(
+        "sitta-demo"
+    ),
     images: Annotated[int, typer.Option(min=1, max=1000, help="Images of each site.")] = 8,
     as_json: Annotated[bool, typer.Option("--json", help="Figures as JSON.")] = False,
 ) -> None:
@@ -27,20 +29,27 @@ def demo(
     from rich.console import Console
     from rich.progress import track
 
-    from sitta.demo import SITES, draw, run
+    from sitta.cli.predict import bar, conclusion
+    from sitta.demo import SITES, draw, predict_files, run
 
     console = Console()
     silent = as_json or not console.is_terminal
+    with bar(console, silent=as_json) as watch:
+        files = predict_files(out, images, watch)
     rows, scenes = run(track(SITES, "adapting", disable=silent, transient=True), images)
     picture = out / "demo.png"
     draw(scenes, picture)
     if as_json:
-        typer.echo(json.dumps({"rows": [asdict(r) for r in rows], "picture": str(picture)}))
+        told: dict[str, object] = {"rows": [asdict(r) for r in rows], "picture": str(picture)}
+        told |= {"report": str(out / "predictions" / "report.html"), "counts": files.counts}
+        typer.echo(json.dumps(told))
         return
     console.print(_table(rows))
     console.print(f"\nThe first image of site {scenes[0].site}, in words:")
     console.print(scenes[0].prediction.summary(), highlight=False)
-    console.print(f"\nPicture: {picture}", highlight=False)
+    console.print(f"\nThe same images as files, in {out / 'phantom'}:", highlight=False)
+    conclusion(console, files, out / "predictions")
+    console.print(f"Picture: {picture}", highlight=False)
 
 
 def _table(rows: list[Row]) -> Table:

@@ -99,13 +99,13 @@ def predict(
         statistics=statistics,
     )
     console = Console()
-    with _bar(console, silent=as_json) as watch:
+    with bar(console, silent=as_json) as watch:
         found = run(plan, inputs, out, overwrite=overwrite, watch=watch, cluster=ray)
     if as_json:
         told = {"counts": found.counts, "seconds": found.seconds, "failures": found.failures}
         typer.echo(json.dumps({**told, "out": str(out)}))
     else:
-        _conclusion(console, found, out)
+        conclusion(console, found, out)
     if found.failures:
         raise typer.Exit(1)
 
@@ -138,7 +138,7 @@ def _settings(method: str, words: list[str]) -> dict[str, Any]:
     return found
 
 
-def _bar(console: Console, silent: bool) -> Any:
+def bar(console: Console, silent: bool) -> Any:
     """A progress bar with rate and time left, on a terminal."""
     from contextlib import contextmanager
 
@@ -164,7 +164,7 @@ def _bar(console: Console, silent: bool) -> Any:
     return shown()
 
 
-def _conclusion(console: Console, run: Run, out: Path) -> None:
+def conclusion(console: Console, run: Run, out: Path) -> None:
     """Counts, failures, and what to look at first."""
     from rich import box
     from rich.table import Table

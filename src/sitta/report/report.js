@@ -5,7 +5,6 @@
   const CHART = { width: 300, height: 76, left: 24, right: 292, top: 8, bottom: 58 };
 
   const $ = (id) => document.getElementById(id);
-  const root = document.documentElement;
   const { records, explanations } = JSON.parse($("data").textContent);
   const view = { source: true, mask: true, heat: false };
   let shown = [];
@@ -94,15 +93,16 @@
   function member(record, k) {
     const { picture, row, lambdas } = record;
     const kind = k === record.source_member ? "source" : "mask";
-    const weight = row.weights[k];
+    const said = [kind === "source" ? " source" : "", picture.members[k] ? "" : " empty"].join("");
+    const [weight, entropy] = [row.weights[k], row.entropies[k]];
     const bar = make("i.fill");
     bar.style.width = `${100 * Math.min(1, weight || 0)}%`;
     return make("li", {},
       drawing(picture, `Mask at lambda ${lambdas[k]}`, outlined(kind, picture.members[k])),
-      make("b", {}, `λ ${lambdas[k]}`, kind === "source" ? make("small", {}, " source") : null),
+      make("b", {}, `λ ${lambdas[k]}`, make("small", {}, said)),
       make("span.bar", {}, bar),
       make("span", { title: meaning.Weight }, "weight ", make("b", {}, fixed(weight, 3))),
-      make("span", { title: meaning.Entropy }, "entropy ", make("b", {}, fixed(row.entropies[k], 3))));
+      make("span", { title: meaning.Entropy }, "entropy ", make("b", {}, unit(entropy, 3, "bit"))));
   }
 
   function members(record) {
@@ -236,14 +236,14 @@
 
   function show(kind, on) {
     view[kind] = on;
-    root.classList.toggle(`show-${kind}`, on);
+    document.documentElement.classList.toggle(`show-${kind}`, on);
     document.querySelectorAll(`[data-view="${kind}"]`)
       .forEach((button) => button.setAttribute("aria-pressed", on));
   }
 
   function fade(by) {
     $("opacity").value = Number($("opacity").value) + by;
-    root.style.setProperty("--opacity", $("opacity").value / 100);
+    document.documentElement.style.setProperty("--opacity", $("opacity").value / 100);
   }
 
   const keys = {

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from PIL.Image import DecompressionBombError
-
 from sitta.errors import InvalidImage, SittaError
 
 TALKATIVE = ("tifffile", "nibabel.global", "pydicom")
 DAMAGE = {errno.EINVAL, None}  # what decoders raise for bad bytes; other numbers are the disk's
+TOO_LARGE = ("MemoryError", "DecompressionBombError")  # by name: Pillow need not be loaded for it
 CUT_SHORT = ("truncat", "less than expected", "end of file", "eof", "end-of-stream", "incomplete")
 
 
@@ -30,12 +29,12 @@ def decoding(path: Path, kind: str) -> Iterator[None]:
             yield
     except SittaError:
         raise
-    except (MemoryError, DecompressionBombError) as error:
-        raise InvalidImage(
-            f"{path} is too large to be decoded here.",
-            fix="check that the file is what it seems; cut a real one into pieces",
-        ) from error
     except Exception as error:
+        if type(error).__name__ in TOO_LARGE:
+            raise InvalidImage(
+                f"{path} is too large to be decoded here.",
+                fix="check that the file is what it seems; cut a real one into pieces",
+            ) from error
         if isinstance(error, OSError) and error.errno not in DAMAGE:
             raise
         damaged = _damaged(path, kind, error)
