@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sitta.statistics import Tape
+from sitta.tape import Tape
 from sitta.twin import Twin
 
 Statistics = Literal["captured", "in-layer"]

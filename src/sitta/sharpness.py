@@ -10,7 +10,8 @@ from torch import Tensor
 
 from sitta.entropy import mean_entropy, resolve
 from sitta.members import Statistics
-from sitta.statistics import Pool, Tape
+from sitta.statistics import Pool
+from sitta.tape import Tape
 from sitta.twin import Twin
 
 Parameters = dict[str, Tensor]

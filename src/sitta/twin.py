@@ -22,7 +22,8 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sitta.errors import InvalidSetting, UnsupportedModel
-from sitta.statistics import MixedNorm, Mixing, Pool, Tape, divergence, mix_norm, precise
+from sitta.statistics import MixedNorm, Mixing, Pool, divergence, mix_norm, precise
+from sitta.tape import Tape
 
 Output = str | int | Callable[[Any], Tensor] | None
 WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)

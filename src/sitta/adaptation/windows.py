@@ -16,7 +16,7 @@ from sitta.intake import as_batch
 from sitta.integration import STRATEGIES
 from sitta.members import member_logits
 from sitta.prediction import Prediction
-from sitta.statistics import Tape
+from sitta.tape import Tape
 from sitta.twin import Twin
 
 Predict = Callable[[Any], Prediction]

@@ -1,0 +1,68 @@
+"""Statistics of images, kept from the pass that captures them for those that play them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from sitta.errors import UnsupportedModel
+
+
+class Tape:
+    """Statistics of the images in every layer, in the order in which the layers were called.
+
+    Filled by the pass that captures, played back by passes over further members. The numbers go to
+    one block of memory that is there before the pass begins: small tensors that outlive it,
+    scattered among its large ones, would keep the allocator from using that memory again.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[str, Tensor, Tensor]] = []
+        self._room = torch.empty(0)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[tuple[str, Tensor, Tensor]]:
+        return iter(self._entries)
+
+    def reserve(self, numbers: int, like: Tensor) -> None:
+        """Make room for this many numbers, in the type of ``like``."""
+        self._room = torch.empty(numbers, dtype=like.dtype, device=like.device)
+
+    def write(self, layer: str, mean: Tensor, var: Tensor) -> None:
+        """Add what ``layer`` saw."""
+        self._entries.append((layer, self._keep(mean), self._keep(var)))
+
+    def _keep(self, values: Tensor) -> Tensor:
+        values = values.detach()
+        if values.numel() > self._room.numel() or values.dtype != self._room.dtype:
+            return values  # a layer used twice: more than was foreseen
+        kept, self._room = self._room.split([values.numel(), self._room.numel() - values.numel()])
+        block: Tensor = kept.view_as(values)
+        return block.copy_(values)
+
+    @classmethod
+    def pooled(cls, tapes: Sequence[Tape]) -> Tape:
+        """One tape of several windows of one image, as of all their pixels together."""
+        tape = cls()
+        for entries in zip(*(one._entries for one in tapes), strict=True):
+            if len({layer for layer, _, _ in entries}) > 1:
+                raise UnsupportedModel("The model takes another path in some windows.")
+            means = torch.stack([mean for _, mean, _ in entries])  # (windows, N, C)
+            mean = means.mean(dim=0)
+            inside = torch.stack([var for _, _, var in entries]).mean(dim=0)
+            tape.write(entries[0][0], mean, inside + (means - mean).square().mean(dim=0))
+        return tape
+
+    def read(self, position: int, layer: str) -> tuple[Tensor, Tensor]:
+        """What was seen at ``position``, which must stem from ``layer``."""
+        if position < len(self) and self._entries[position][0] == layer:
+            return self._entries[position][1:]
+        raise UnsupportedModel(
+            f"The model calls layer '{layer}' for some members only: its path through the network "
+            "depends on the values that it sees.",
+            fix="use statistics='in-layer'",
+        )
