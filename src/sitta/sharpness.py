@@ -26,7 +26,7 @@ def member_sharpness(
     statistics: Statistics = "captured",
     unbiased: bool = False,
     rho: float = 0.1,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Logits and sharpness in bits of every member for every image.
 
     Two forward passes and one backward pass for each member and image, over all parameters, each
@@ -42,18 +42,21 @@ def member_sharpness(
         rho: Radius of the neighbourhood, in the L2 norm over all parameters.
 
     Returns:
-        Logits ``(K, N, C, *S)`` and sharpness ``(K, N)``.
+        Logits ``(K, N, C, *S)``, sharpness ``(K, N)``, and each image's distance from the source's
+        statistics ``(N,)``: of the capturing pass, or of the last one in layers.
     """
     with torch.inference_mode(False), torch.enable_grad():
         leaves = free_parameters(twin)
-        pairs = []
+        pairs, far = [], []
         for image in images.clone().unsqueeze(1):  # (1, C, *S)
             tape = _capture(twin, image, unbiased) if statistics == "captured" else None
             forward = partial(_member, twin, image, tape, unbiased)
             pairs += [_rise(partial(forward, lam), leaves, activation, rho) for lam in lambdas]
+            seen = twin.distance
+            far.append(image.new_full((1,), torch.nan) if seen is None else seen)
     shape = (len(images), len(lambdas))
     logits, rises = zip(*pairs, strict=True)
-    return _members_first(logits, shape), _members_first(rises, shape)
+    return _members_first(logits, shape), _members_first(rises, shape), torch.cat(far)
 
 
 def _members_first(values: Sequence[Tensor], shape: tuple[int, int]) -> Tensor:

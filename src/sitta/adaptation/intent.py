@@ -129,8 +129,8 @@ class InTEnt(Method):
             distance=distance,
         )
 
-    def _members(self, twin: Twin, images: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Logits of the members and, if it takes passes of its own, the figure to weigh."""
+    def _members(self, twin: Twin, images: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Logits of the members; and what takes passes of its own: figures and distances."""
         unbiased = self.variance == "unbiased"
         if STRATEGIES[self.strategy].figure == "sharpness":
             return member_sharpness(
@@ -150,7 +150,7 @@ class InTEnt(Method):
             unbiased=unbiased,
             at_once=self.members_at_once,
         )
-        return logits, None
+        return logits, None, None
 
 
 def _finds_something(logits: Tensor, activation: Activation) -> Tensor:

@@ -18,7 +18,9 @@ from markupsafe import Markup
 
 from sitta.storage import finished
 
-ABOUT_THE_MODEL = frozenset({"no-statistics", "tiny-feature-map"})  # no reason to look at an image
+ASIDES = frozenset(
+    {"equal-entropies", "no-reliable-pixel", "no-statistics", "tiny-feature-map", "zero-gradient"}
+)  # notes that say how it went, and are no reason for a person to look
 DIGITS = 4  # significant ones, of every figure on the page
 
 _HERE = Path(__file__).parent
@@ -79,7 +81,7 @@ def render(
         style=style,
         script=script,
         policy=_policy(style, script),
-        data=_json({"records": cards, "explanations": sentences}),
+        data=_json({"records": cards, "explanations": sentences, "asides": sorted(ASIDES)}),
     )
 
 
@@ -94,7 +96,7 @@ def _card(record: Mapping[str, Any]) -> dict[str, Any]:
         "agreements": [row["agreement"] for row in rows] if len(rows) > 1 else [],
         "noted": {i: row["notes"] for i, row in enumerate(rows) if row["notes"]},
         "codes": codes,
-        "look": not ABOUT_THE_MODEL.issuperset(codes),
+        "look": not ASIDES.issuperset(codes),
         "picture": record["picture"],
     }
 

@@ -16,6 +16,8 @@ MOST_CORNERS = 6000  # of an outline; a rougher one is drawn on a coarser grid
 MOST_MEMBER_CORNERS = 1500  # members are shown small
 LEVELS = 64  # of the heat map; more of them cannot be told apart and only cost bytes
 CONTRAST = (0.5, 99.5)  # percentiles shown as black and white
+QUALITIES = (80, 60, 40, 20)  # of the photo: the first that fits, else the last
+MOST_CHARACTERS = 16_000  # of a photo, so that 500 noisy ones still open fast
 
 Array = NDArray[Any]
 
@@ -141,7 +143,11 @@ def _photo(image: Array, shape: tuple[int, int]) -> str:
     shown = np.stack([_resized(channel, shape) for channel in _stretched(channels)], axis=-1)
     pixels = np.clip(np.rint(255 * shown), 0, 255).astype(np.uint8)
     colours = Image.fromarray(pixels if len(channels) == 3 else pixels[..., 0])
-    return _uri(colours, "webp", quality=80, method=4)
+    for quality in QUALITIES:
+        uri = _uri(colours, "webp", quality=quality, method=4)
+        if len(uri) <= MOST_CHARACTERS:
+            break
+    return uri
 
 
 def _stretched(channels: Array) -> Array:

@@ -5,10 +5,9 @@
   const CHART = { width: 300, height: 76, left: 24, right: 292, top: 8, bottom: 58 };
 
   const $ = (id) => document.getElementById(id);
-  const { records, explanations } = JSON.parse($("data").textContent);
+  const { records, explanations, asides } = JSON.parse($("data").textContent);
   const view = { source: true, mask: true, heat: false };
-  let shown = [];
-  let current = null;
+  let [shown, current] = [[], null];
 
   // Words
 
@@ -65,13 +64,12 @@
   function main({ picture, name }) {
     const size = { width: picture.width, height: picture.height };
     const heat = make("image.heat", { href: picture.uncertainty, ...size });
-    const label = `${name} with outlines`;
     const layers = [heat, outlined("mask", picture.mask), outlined("source", picture.source)];
     const none = (path, words) => (path === "" ? `${words}, empty` : words);
-    return make("figure.main", {}, drawing(picture, label, ...layers),
+    return make("figure.main", {}, drawing(picture, `${name} with outlines`, ...layers),
       make("figcaption", {},
         picture.source === null ? null : toggle("source", none(picture.source, "source")),
-        toggle("mask", none(picture.mask, "adapted")), toggle("heat", "uncertainty")));
+        toggle("mask", none(picture.mask, "adapted")), toggle("heat", "heat map")));
   }
 
   function heat({ picture }) {
@@ -93,13 +91,13 @@
   function member(record, k) {
     const { picture, row, lambdas } = record;
     const kind = k === record.source_member ? "source" : "mask";
-    const said = [kind === "source" ? " source" : "", picture.members[k] ? "" : " empty"].join("");
+    const said = [kind === "source" && "source", !picture.members[k] && "empty"].filter(Boolean);
     const [weight, entropy] = [row.weights[k], row.entropies[k]];
     const bar = make("i.fill");
     bar.style.width = `${100 * Math.min(1, weight || 0)}%`;
     return make("li", {},
       drawing(picture, `Mask at lambda ${lambdas[k]}`, outlined(kind, picture.members[k])),
-      make("b", {}, `λ ${lambdas[k]}`, make("small", {}, said)),
+      make("b", {}, `λ ${lambdas[k]}`, make("small", {}, ` ${said.join(", ")}`)),
       make("span.bar", {}, bar),
       make("span", { title: meaning.Weight }, "weight ", make("b", {}, fixed(weight, 3))),
       make("span", { title: meaning.Entropy }, "entropy ", make("b", {}, unit(entropy, 3, "bit"))));
@@ -153,18 +151,20 @@
     };
     const order = [...here, ...record.codes.filter((code) => !here.includes(code))];
     return make("ul.notes", {}, ...order.map((code) =>
-      make("li", {}, explanations[code] + where(code), make("code", {}, code))));
+      make(asides.includes(code) ? "li.aside" : "li", {}, explanations[code] + where(code),
+        make("code", {}, code))));
   }
 
   function head(record, id) {
     const volume = record.agreements.length > 0;
     const slice = volume ? ` · slice ${record.row.slice ?? record.shown}, counted from 0` : "";
-    const link = make("a", {}, record.output);
-    link.href = `./${record.output.split("/").map(encodeURIComponent).join("/")}`;
+    const output = record.output.replace(/[\ud800-\udfff]/gu, "\ufffd"); // not Unicode
+    const href = `./${output.split("/").map(encodeURIComponent).join("/")}`;
     return make("header", {},
       make("h3", { id }, record.name),
       make("span.doubt", { title: meaning.Doubt }, "doubt ", make("b", {}, fixed(record.doubt, 2))),
-      make("p.about", {}, `${record.kind} · ${record.shape.join(" × ")}${slice} · mask `, link),
+      make("p.about", {}, `${record.kind} · ${record.shape.join(" × ")}${slice} · mask `,
+        make("a", { href }, output)),
       record.look ? make("p.badge", {}, "Look at this one") : null);
   }
 
