@@ -114,7 +114,7 @@ def main() -> None:
     text = [
         "# The cost of an epoch",
         "",
-        f"Written by `python benchmarks/training.py --compile`: {machine}; {TRAIN} images of "
+        f"Written by `python benchmarks/training.py`: {machine}; {TRAIN} images of "
         f"128x128 to train on, {HELD_OUT} held out, compact preset, batches of {BATCH}. *Bare*: "
         "forward and backward of the same batches, channels last, and nothing else.",
         "",

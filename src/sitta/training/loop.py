@@ -17,7 +17,7 @@ from sitta.training.recipe import Recipe
 from sitta.training.samples import Samples
 from sitta.training.watch import Watch
 
-LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}  # a tenth faster on CPUs
+LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}  # forward alone is a third faster
 
 
 @dataclass
