@@ -171,12 +171,13 @@ def conclusion(console: Console, run: Run, out: Path) -> None:
 
     from sitta.trust import NOTES
 
-    counts = run.counts
-    console.print(
-        f"{counts['done']} predicted, {counts['skipped']} done before, {counts['failed']} failed, "
-        f"{run.seconds:.1f} seconds",
-        highlight=False,
-    )
+    counts = Table(box=box.SIMPLE_HEAD)
+    told = {"predicted": "done", "done before": "skipped", "failed": "failed"}
+    for title in told:
+        counts.add_column(title, justify="right")
+    counts.add_column("seconds", justify="right")
+    counts.add_row(*(str(run.counts[name]) for name in told.values()), f"{run.seconds:.1f}")
+    console.print(counts)
     for failure in run.failures:
         console.print(f"- {failure['error']}", highlight=False, markup=False, soft_wrap=True)
     first = [r for r in run.doubtful(5) if r["doubt"] >= 1]
