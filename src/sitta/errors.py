@@ -43,6 +43,5 @@ class MissingExtra(SittaError, ImportError):
     """
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(
-            f"{what} needs packages that are not there.", fix=f"pip install 'sitta[{extra}]'"
-        )
+        line = f"pip install 'sitta[{extra}]', or from a clone: pip install '.[{extra}]'"
+        super().__init__(f"{what} needs packages that are not there.", fix=line)
