@@ -1,10 +1,14 @@
 """The command line as a person runs it."""
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
+
+from sitta.models import UNet, save
+from sitta.models.zoo import digest
 
 
 def sitta_command(*words, cwd):
@@ -73,3 +77,49 @@ def test_methods_lists_the_registry(tmp_path):
     wrong = sitta_command("methods", "tempt", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "no such method" in wrong.stderr
+
+
+@pytest.fixture
+def zoo(tmp_path, monkeypatch):
+    folder = tmp_path / "models"
+    net = UNet(1, 1, channels=4, multipliers=(1, 2))
+    about = {"source": "chest/mcu", "images": {"train": 11}, "preprocess": {"size": [32, 32]}}
+    save(net, folder / "chest-mcu.safetensors", about, half=True)
+    (folder / "SHA256SUMS").write_text(
+        f"{digest(folder / 'chest-mcu.safetensors')}  chest-mcu.safetensors\n"
+    )
+    monkeypatch.setenv("SITTA_ZOO", str(folder))
+    return folder
+
+
+def test_zoo_lists_models(zoo, tmp_path):
+    done = sitta_command("zoo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    for word in ("phantom-alder", "chest-mcu", "chest/mcu", "validation Dice", "MB"):
+        assert word in done.stdout
+    wrong = sitta_command("zoo", "chest-chn", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert re.search("no such model.*chest-mcu", wrong.stderr)
+
+
+def test_zoo_refuses_a_file_that_was_changed(zoo, tmp_path):
+    path = zoo / "chest-mcu.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    done = sitta_command("zoo", "--verify", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "damaged or was changed" in done.stdout
+    done = sitta_command("inspect", "chest-mcu", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "damaged or was changed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("words", "seen"), [("'--help'", "--verify"), ("'--json'", "phantom")])
+def test_zoo_answers_without_torch(words, seen):
+    code = "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules));"
+    code += f"sys.argv = ['sitta', 'zoo', {words}]; from sitta.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert seen in done.stdout
+    assert done.stdout.split()[-1] == "False"

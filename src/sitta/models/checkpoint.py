@@ -11,9 +11,11 @@ from torch import nn
 
 from sitta.errors import SittaError, UnsupportedModel
 from sitta.models.unet import UNet
+from sitta.models.zoo import card, entries, lookup, verify
 from sitta.storage import finished
 
-SHIPPED = Path(__file__).parent.parent / "assets"
+__all__ = ["card", "find", "load", "save"]
+
 ARCHITECTURES: dict[str, type[nn.Module]] = {"UNet": UNet}
 
 
@@ -37,44 +39,31 @@ def save(model: UNet, path: str | Path, about: Mapping[str, Any], *, half: bool 
         draft.write_bytes(serialise(tensors, metadata={"sitta": json.dumps(described)}))
 
 
-def card(path: str | Path) -> dict[str, Any]:
-    """What a checkpoint says about itself.
+def find(name_or_path: str | Path) -> Path:
+    """The file that a name or a path stands for.
+
+    Args:
+        name_or_path: A model that ships with Sitta, one of the zoo, or a path; in that order.
+
+    Raises:
+        SittaError: There is none, or the zoo's file is not the one that its checksum tells of.
 
     Example:
-        >>> card(find("phantom-alder"))["source"]
-        'phantom/alder'
+        >>> find("phantom-alder").name
+        'phantom-alder.safetensors'
     """
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise SittaError(f"{path} is not a readable safetensors file ({error}).") from error
-    if "sitta" not in metadata:
-        raise UnsupportedModel(
-            f"{path} does not say which network its weights belong to.",
-            fix="build the network yourself, load the weights into it, and pass it to sitta.InTEnt",
-        )
-    try:
-        found: dict[str, Any] = json.loads(metadata["sitta"])
-    except json.JSONDecodeError as error:
-        raise UnsupportedModel(f"The card in {path} cannot be read ({error}).") from error
-    return found
-
-
-def find(name_or_path: str | Path) -> Path:
-    """The file that a name or a path stands for."""
-    shipped = SHIPPED / f"{name_or_path}.safetensors"
-    if shipped.is_file():
-        return shipped
+    entry = lookup(str(name_or_path))
+    if entry is not None:
+        verify(entry)
+        return entry.path
     path = Path(name_or_path)
     if path.is_file():
         return path
-    names = sorted(p.stem for p in SHIPPED.glob("*.safetensors"))
+    names = ", ".join(known.name for known in entries())
     raise SittaError(
         f"There is no model or file '{name_or_path}'.",
-        allowed=f"a path to a .safetensors checkpoint, or one of: {', '.join(names)}",
+        allowed=f"a path to a .safetensors checkpoint, or one of: {names}",
+        fix="sitta zoo tells what these are, and where more come from",
     )
 
 
@@ -82,7 +71,8 @@ def load(name_or_path: str | Path) -> nn.Module:
     """A trained model, ready to use, by name or from a checkpoint file.
 
     Args:
-        name_or_path: A model that ships with Sitta, such as ``phantom-alder``, or a path.
+        name_or_path: A model that ships with Sitta, such as ``phantom-alder``; one of the zoo,
+            such as ``chest-mcu``; or a path.
 
     Returns:
         The network in evaluation mode, in float32, with what its file says about it in ``.card``.
