@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from sitta.settings import Rule, check, rules, setting
 from sitta.trust import Limits
 from sitta.twin import Output, Twin, Twins, unwrap
 
+T = TypeVar("T")
 Needs = Literal["nothing", "batch-norm", "any-norm"]
 
 
@@ -121,17 +122,21 @@ class Method(ABC):
 
     def __call__(self, image: Any) -> Prediction:
         """Adapt the model to an image ``(C, *S)``, or to each of ``(N, C, *S)``, and predict."""
+        outcome, batched = self._on_twin(image, self._adapt)
+        return Prediction(outcome, batched=batched)
+
+    def _on_twin(self, image: Any, adapt: Callable[[Twin, Tensor], T]) -> tuple[T, bool]:
+        """What ``adapt`` makes of the images on a borrowed twin, and whether they were many."""
         images, batched = as_batch(image, self.model, self.census)
         with self._twins.borrow() as twin:
             try:
                 with torch.no_grad():
-                    outcome = self._adapt(twin, images)
+                    return adapt(twin, images), batched
             except SittaError:
                 raise
             except Exception as error:
                 explain(error, images)
                 raise
-        return Prediction(outcome, batched=batched)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles as model and settings; twins are made anew where it arrives."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,17 @@ def spread(worker: Worker, items: Sequence[Item], address: str) -> Iterator[Resu
         items: The files.
         address: Of a cluster, or ``local`` for one on this machine.
     """
+    with joined(address) as ray:
+        yield from _shared_out(ray, worker, items)
+
+
+@contextmanager
+def joined(address: str) -> Iterator[Any]:
+    """Ray, connected to a cluster; one that this process was in already stays.
+
+    Args:
+        address: Of a cluster, or ``local`` for one on this machine.
+    """
     try:
         import ray
     except ImportError as error:
@@ -43,7 +55,7 @@ def spread(worker: Worker, items: Sequence[Item], address: str) -> Iterator[Resu
     if not stay:
         _join(ray, address)
     try:
-        yield from _shared_out(ray, worker, items)
+        yield ray
     finally:
         if not stay:
             ray.shutdown()

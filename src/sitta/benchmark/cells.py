@@ -1,0 +1,218 @@
+"""From a plan to cells: one variant of a method for one model on one target, one file each."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from sitta.adaptation import Method, method
+from sitta.adaptation.together import shares
+from sitta.benchmark.plan import Plan
+from sitta.benchmark.rows import PLAIN
+from sitta.members import grid
+
+ORACLE = "oracle"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained source model."""
+
+    task: str
+    source: str
+    repeat: int
+    training: str = PLAIN
+
+    def __str__(self) -> str:
+        way = "" if self.training == PLAIN else f"-{self.training}"
+        return f"{self.task}-{self.source}{way}-r{self.repeat}"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with settings; the oracle has none and no method of its own.
+
+    Attributes:
+        method: Its name in the registry, or ``oracle``.
+        settings: All that is not its default.
+    """
+
+    method: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        words = [f"{k}={_text(v)}" for k, v in sorted(self.settings.items())]
+        return "-".join([self.method, *words])
+
+    def build(self, model: nn.Module) -> Method:
+        """The method itself."""
+        return method(self.method, model, **self.settings)
+
+    def columns(self, members: int) -> dict[str, Any]:
+        """How the variant is named in a row: see ``rows.VARIANT``.
+
+        Args:
+            members: Of the oracle, those it chooses from.
+        """
+        if self.method == ORACLE:
+            return _columns(ORACLE, members=members)
+        made = self.build(nn.BatchNorm2d(1))
+        lam, strategy = getattr(made, "lam", None), getattr(made, "strategy", "")
+        count = len(getattr(made, "grid", ())) or 1
+        named = ("lam", "strategy", "step", "lambdas", "members_at_once")
+        rest = {k: v for k, v in sorted(self.settings.items()) if k not in named}
+        words = " ".join(f"{k}={_text(v)}" for k, v in rest.items())
+        lam = math.nan if lam is None or self._searches(made) else float(lam)
+        return _columns(self.method, lam, strategy, count, words)
+
+    @staticmethod
+    def _searches(made: Method) -> bool:
+        """Whether lambda is not used: SITA with its search of the prior."""
+        return getattr(made, "op", "none") != "none"
+
+
+def _columns(
+    name: str, lam: float = math.nan, strategy: str = "", members: int = 1, settings: str = ""
+) -> dict[str, Any]:
+    return {
+        "method": name,
+        "lam": lam,
+        "strategy": strategy,
+        "members": members,
+        "settings": settings,
+    }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, tuple | list):
+        return f"{len(value)}"  # of lambdas, their number: they are even
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One file of results: one row an image."""
+
+    model: Model
+    target: str
+    variant: Variant
+
+    def __str__(self) -> str:
+        return f"{self.model}/{self.target}/{self.variant}"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one worker does at a time: train a model, or fill cells of one target.
+
+    Attributes:
+        model: Which one.
+        kind: ``train``; ``members``, which share one pass; ``methods``; or ``sweep``.
+        target: The domain, if cells are filled.
+        cells: Which ones.
+        drawn: Whether on the draw alone.
+    """
+
+    model: Model
+    kind: str
+    target: str = ""
+    cells: tuple[Cell, ...] = ()
+    drawn: bool = False
+
+    def __str__(self) -> str:
+        return "--".join(filter(None, (str(self.model), self.target, self.kind)))
+
+
+def models(plan: Plan) -> Iterator[Model]:
+    """Every model to train: repeat by repeat, so that early results cover all splits."""
+    for repeat in range(plan.repeats):
+        for task in plan.tasks:
+            for domain in task.domains:
+                yield Model(task.name, domain.name, repeat)
+        for again in plan.retrained:
+            if repeat < again.repeats:
+                yield Model(again.task, again.source, repeat, again.name)
+
+
+def expand(plan: Plan) -> list[Work]:
+    """All work, in the order in which it is done: what is cheap and shared comes first."""
+    found: list[Work] = []
+    for repeat in range(plan.repeats):
+        now = [m for m in models(plan) if m.repeat == repeat]
+        found += [Work(model, "train") for model in now]
+        found += [w for m in now for w in _fill(plan, m, "members", member_variants(plan))]
+        found += [w for m in now for w in _fill(plan, m, "methods", asked_variants(plan))]
+        if plan.sweep and repeat < plan.sweep.repeats:
+            swept = [m for m in now if m.task in plan.sweep.tasks and m.training == PLAIN]
+            found += [w for m in swept for w in _fill(plan, m, "sweep", sweep_variants(plan))]
+    return found
+
+
+def _fill(plan: Plan, model: Model, kind: str, variants: list[Variant]) -> Iterator[Work]:
+    if not variants:
+        return
+    drawn = kind != "members"
+    for domain in plan.task(model.task).domains:
+        if domain.name == model.source and (drawn or not plan.in_domain):
+            continue  # at home there is nothing to adapt to: what members cost there is enough
+        cells = tuple(Cell(model, domain.name, variant) for variant in variants)
+        yield Work(model, kind, domain.name, cells, drawn)
+
+
+def member_variants(plan: Plan) -> list[Variant]:
+    """All that one pass over the members serves."""
+    step = {} if plan.step == 0.2 else {"step": plan.step}
+    fixed = [Variant("source", {"lam": lam}) for lam in plan.lambdas]
+    mixed = [Variant("intent", {"strategy": name, **step}) for name in plan.strategies]
+    return [*fixed, *mixed, Variant(ORACLE)]
+
+
+def asked_variants(plan: Plan) -> list[Variant]:
+    """The costly ones, each of them once."""
+    found = {str(v): v for a in plan.asked for v in [Variant(a.method, a.settings)]}
+    return list(found.values())
+
+
+def sweep_variants(plan: Plan) -> list[Variant]:
+    """InTEnt with evenly spaced lambdas of each number, the usual one among them."""
+    if plan.sweep is None:
+        return []
+    counts = sorted({*plan.sweep.members} - {len(grid(plan.step))})
+    return [
+        Variant("intent", {"strategy": name, "lambdas": even(count)})
+        for count in counts
+        for name in plan.sweep.strategies
+    ]
+
+
+def even(count: int) -> tuple[float, ...]:
+    """So many lambdas from 1 to 0.
+
+    Example:
+        >>> even(3)
+        (1.0, 0.5, 0.0)
+    """
+    return tuple(round(1 - i / (count - 1), 9) for i in range(count))
+
+
+def drawn(plan: Plan, task: str, target: str, count: int) -> frozenset[int]:
+    """Rows of the seeded draw of a target with so many images: the same for every model."""
+    chance = random.Random(f"{plan.seed} {task} {target}")  # noqa: S311  (no secret)
+    return frozenset(chance.sample(range(count), min(count, plan.task(task).images_per_target)))
+
+
+def cost(plan: Plan, work: Work) -> float:
+    """Forward passes for one image, where a backward pass counts as two."""
+    if work.kind == "train":
+        return 0.0
+    made = [c.variant.build(nn.BatchNorm2d(1)) for c in work.cells if c.variant.method != ORACLE]
+    alone = [m.cost.forward + 2 * m.cost.backward for m in made if not shares(m)]
+    together = {lam for m in made if shares(m) for lam in getattr(m, "grid", None) or (m.lam,)}  # type: ignore[attr-defined]
+    return float(sum(alone) + len(together))

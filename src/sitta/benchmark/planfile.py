@@ -1,0 +1,222 @@
+"""Reads a plan from TOML and checks all of it, before anything runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from sitta.adaptation import InTEnt, methods
+from sitta.benchmark.measure import TOLERANCE
+from sitta.benchmark.plan import (
+    LAMBDAS,
+    STRATEGIES_OF_MEMBERS,
+    Asked,
+    Plan,
+    Retrained,
+    Sweep,
+    Task,
+    Training,
+)
+from sitta.benchmark.rows import PLAIN
+from sitta.benchmark.toml import File, Section
+from sitta.data.domains import LAYOUT, find_domain
+from sitta.data.preprocess import TASKS, Preprocess
+from sitta.integration import STRATEGIES
+from sitta.models import UNet
+from sitta.settings import LAMBDA, require_known
+from sitta.training import Recipe
+
+
+def read_plan(path: str | Path, data: str | Path | None = None) -> Plan:
+    """Read a plan and check all of it, before anything runs.
+
+    Args:
+        path: A TOML file.
+        data: Root of the images, in place of the plan's own.
+
+    Raises:
+        PlanError: With the line of the file that is wrong.
+    """
+    file, top = File.read(path)
+    root = _root(top, file.path, data)
+    usual = top.take("images_per_target", int, 40)
+    if usual < 1:
+        top.fail(("images_per_target",), "'images_per_target' is below 1.", got=str(usual))
+    training = _training(top.section("train"), Training())
+    tables = top.section("tasks")
+    tasks = tuple(_task(tables.section(name), name, root, usual) for name in list(tables.values))
+    if not tasks:
+        top.fail(("tasks",), "The plan has no task.", allowed="[tasks.<name>] with domains")
+    members = top.section("members")
+    plan = Plan(
+        tasks,
+        _count(top, "repeats", 1),
+        training,
+        **_members(members),
+        asked=tuple(a for s in top.sections("methods") for a in _asked(s)),
+        sweep=_sweep(top.section("sweep"), tasks) if "sweep" in top.values else None,
+        retrained=tuple(_retrained(s, tasks, training) for s in top.sections("retrained")),
+        in_domain=top.take("in_domain", bool, True),
+        seed=top.take("seed", int, 0),
+        tolerance=top.take("tolerance", float, TOLERANCE),
+        text=file.text,
+    )
+    top.taken.add("sweep")
+    top.end()
+    return plan
+
+
+def _count(section: Section, key: str, default: int) -> int:
+    value = section.take(key, int, default)
+    if value < 1:
+        section.fail((key,), f"'{key}' is below 1.", got=str(value))
+    return value
+
+
+def _root(top: Section, path: Path, data: str | Path | None) -> Path:
+    """Where the images are: as said, or relative to the plan; $NAME is an environment variable."""
+    written = top.take("data", str, "")
+    if data is not None:
+        return Path(data)
+    if not written:
+        top.fail((), "The plan has no 'data', the root of the images.", allowed="data, or --data")
+    expanded = os.path.expandvars(written)
+    if "$" in expanded:
+        top.fail(("data",), f"The environment has no {expanded}.", allowed="set it, or --data")
+    root = path.parent / expanded
+    if not root.is_dir():
+        top.fail(("data",), f"There is no folder {root}.", allowed=LAYOUT)
+    return root
+
+
+def _training(section: Section, usual: Training) -> Training:
+    preset = section.take("preset", str, usual.preset)
+    recipe = section.take("recipe", str, usual.recipe)
+    same = recipe == usual.recipe
+    training = Training(preset, recipe, {**(usual.settings if same else {}), **section.rest()})
+    section.check(("preset",), lambda: UNet.preset(preset, 1, 1))
+    section.check(("recipe",), lambda: Recipe.named(recipe))
+    for key in section.values:
+        if key not in ("preset", "recipe"):
+            value = {key: section.values[key]}
+            section.check((key,), lambda v=value: Recipe.named(recipe, **v))  # type: ignore[misc]
+    section.check((), lambda: training.made(0))
+    return training
+
+
+def _task(section: Section, name: str, root: Path, usual: int) -> Task:
+    folder = section.take("folder", str, name)
+    masks = section.take("masks", str, "masks")
+    domains = []
+    for each in section.several("domains", str):
+        try:
+            domain = find_domain(root, folder, each, masks)
+            domain.pairs()
+        except (ValueError, OSError) as error:
+            said = getattr(error, "what", str(error))
+            section.fail(("domains",), said, allowed=getattr(error, "allowed", ""), element=each)
+        domains.append(domain)
+    if len(domains) < 2:
+        section.fail(("domains",), "A split needs two domains.", got=str(len(domains)))
+    images, note = _count(section, "images_per_target", usual), section.take("note", str, "")
+    changes = section.rest()
+    preset = TASKS.get(folder, Preprocess()).as_dict()
+    ready = section.check((), lambda: Preprocess.from_dict({**preset, **changes}))
+    return Task(name, tuple(domains), ready, images, note)
+
+
+def _members(section: Section) -> dict[str, Any]:
+    lambdas = section.several("lambdas", float, LAMBDAS)
+    for lam in lambdas:
+        _lambda(section, "lambdas", lam)
+    strategies = _strategies(section, STRATEGIES_OF_MEMBERS)
+    step = section.take("step", float, 0.2)
+    section.check(("step",), lambda: InTEnt(nn.BatchNorm2d(1), step=step))
+    section.end()
+    return {"lambdas": lambdas, "strategies": strategies, "step": step}
+
+
+def _strategies(section: Section, usual: tuple[str, ...]) -> tuple[str, ...]:
+    found = section.several("strategies", str, usual)
+    for name in found:
+        if name not in STRATEGIES_OF_MEMBERS:
+            allowed = ", ".join(STRATEGIES_OF_MEMBERS)
+            what = f"There is no strategy {name!r} of members."
+            if name in STRATEGIES:
+                what = f"{name!r} takes passes of its own: ask for it in [[methods]]."
+            section.fail(("strategies",), what, allowed=allowed, element=name)
+    return found
+
+
+def _lambda(section: Section, key: str, lam: float) -> None:
+    if not LAMBDA.accepts(lam):
+        section.fail(
+            (key,), "A lambda is out of range.", allowed=LAMBDA.range, got=str(lam), element=lam
+        )
+
+
+def _asked(section: Section) -> list[Asked]:
+    """A method once with its own settings, or once for each lambda."""
+    name = section.take("name", str)
+    if name not in methods():
+        allowed = ", ".join(methods())
+        section.fail(("name",), "There is no such method.", allowed=allowed, got=repr(name))
+    kind = methods()[name]
+    inner = section.section("settings")
+    settings = inner.rest()
+    inner.check((), lambda: require_known(kind.__name__, settings, kind))
+    for key, value in settings.items():
+        inner.check((key,), lambda k=key, v=value: kind(nn.BatchNorm2d(1), **{k: v}))  # type: ignore[misc]
+    lambdas = section.several("lambdas", float, ())
+    if lambdas:
+        section.check(("lambdas",), lambda: require_known(kind.__name__, {"lam": 0}, kind))
+    for lam in lambdas:
+        _lambda(section, "lambdas", lam)
+        every = {**settings, "lam": lam}
+        section.check(("lambdas",), lambda s=every: kind(nn.BatchNorm2d(1), **s))  # type: ignore[misc]
+    own = section.take("default", bool, not lambdas)
+    section.end()
+    found = [Asked(name, {**settings, "lam": lam}) for lam in lambdas]
+    return [*found, Asked(name, settings)] if own else found
+
+
+def _sweep(section: Section, tasks: tuple[Task, ...]) -> Sweep:
+    named = section.several("tasks", str, [tasks[0].name])
+    for name in named:
+        _require_task(section, "tasks", name, tasks)
+    members = section.several("members", int)
+    for count in members:
+        if count < 2:
+            section.fail(("members",), "A sweep needs 2 members or more.", element=count)
+    sweep = Sweep(
+        named, members, _strategies(section, ("average", "ent-baln")), _count(section, "repeats", 1)
+    )
+    section.end()
+    return sweep
+
+
+def _require_task(section: Section, key: str, name: str, tasks: tuple[Task, ...]) -> Task:
+    for task in tasks:
+        if task.name == name:
+            return task
+    allowed = ", ".join(t.name for t in tasks)
+    section.fail((key,), f"The plan has no task {name!r}.", allowed=allowed, element=name)
+
+
+def _retrained(section: Section, tasks: tuple[Task, ...], usual: Training) -> Retrained:
+    name, task = section.take("name", str), section.take("task", str)
+    if name == PLAIN or not name.replace("-", "").isalnum():
+        section.fail(("name",), "A name is letters and digits, and not 'plain'.", got=repr(name))
+    its = _require_task(section, "task", task, tasks)
+    source = section.take("source", str)
+    known = [d.name for d in its.domains]
+    if source not in known:
+        what = f"The plan has no domain {task}/{source}."
+        section.fail(("source",), what, allowed=", ".join(known))
+    repeats = _count(section, "repeats", 1)
+    training = _training(section.section("train"), usual)
+    section.end()
+    return Retrained(name, task, source, training, repeats)

@@ -1,0 +1,25 @@
+"""A tiny benchmark, run once."""
+
+import pytest
+
+from sitta.benchmark.engine import run
+from sitta.benchmark.planfile import read_plan
+from tests.benchmark import tiny
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    tiny.make(folder, tiny.ONCE)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def plan(place):
+    return read_plan(place / "plan.toml")
+
+
+@pytest.fixture(scope="session")
+def results(place, plan):
+    """Of a run in one process that nothing disturbed."""
+    return run(plan, place / "whole")

@@ -1,0 +1,195 @@
+"""A wrong plan is refused before anything runs, with the line of the file."""
+
+import math
+
+import pytest
+
+from sitta.benchmark.cells import (
+    Variant,
+    asked_variants,
+    drawn,
+    even,
+    expand,
+    member_variants,
+    models,
+)
+from sitta.benchmark.planfile import read_plan
+from sitta.benchmark.results import Results
+from sitta.benchmark.rows import VARIANT
+from sitta.benchmark.scope import scope
+from sitta.benchmark.toml import File, PlanError
+from sitta.errors import InvalidSetting
+from tests.benchmark.tiny import PLAN, make
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("plan")
+    make(place)
+    return place
+
+
+def reading(folder, text):
+    path = folder / "wrong.toml"
+    path.write_text(text)
+    return read_plan(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('name = "tent"', 'name = "tentt"', ("no such method", "tent, sar", "'tentt'")),
+        ('["alder", "birch"]', '["alder",\n "oak"]', ("no domain phantom/oak", "phantom/birch")),
+        ('["alder", "birch"]', '["alder"]', ("two domains",)),
+        ('["alder", "birch"]', '["alder", "alder"]', ("'alder' twice",)),
+        ("[1.0, 0.5, 0.0]", "[1.0, 1.5]", ("lambda is out of range", ">= 0 and <= 1", "1.5")),
+        ("[1.0, 0.0]", "[1.0, -0.1]", ("lambda is out of range", "-0.1")),
+        ('["vote", "ent-baln"]', '["vote", "ent-bal"]', ("'ent-bal'", "ent-baln")),
+        ('["vote", "ent-baln"]', '["sharpness"]', ("[[methods]]",)),
+        ("views = 2", "view = 2", ("no setting 'view'", "views")),
+        ("views = 2", "views = -1", ("views", ">= 0")),
+        ("repeats = 2", "repeats = 0", ("'repeats' is below 1",)),
+        ("repeats = 2", 'repeats = "two"', ("not a whole number", "'two'")),
+        ("repeats = 2", "repeat = 2", ("no setting 'repeat'", "repeats")),
+        ("steps = 2", "stepps = 2", ("no setting 'stepps'", "steps")),
+        ("batch = 4", "batch = 1", ("batch", ">= 2")),
+        ("size = [16, 16]", "sice = [16, 16]", ("no setting 'sice'", "size")),
+        ('task = "phantom"', 'task = "phantoms"', ("no task 'phantoms'", "phantom")),
+        ('source = "alder"', 'source = "elm"', ("no domain phantom/elm", "alder, birch")),
+        ('{ augment = "light" }', '{ augment = "some" }', ("augment", "none, light, strong")),
+        ("[2, 3, 6]", "[1, 3]", ("2 members or more",)),
+        ('data = "data"', 'data = "nowhere"', ("no folder", "nowhere")),
+        ('data = "data"', 'data = "$NOT_SET_ANYWHERE"', ("$NOT_SET_ANYWHERE", "--data")),
+        ("views = 2 }", "views = 2 ", ("not TOML", "line")),
+    ],
+)
+def test_a_wrong_plan_is_refused_with_its_line(folder, old, new, words):
+    assert old in PLAN
+    text = PLAN.replace(old, new, 1)
+    with pytest.raises(PlanError) as caught:
+        reading(folder, text)
+    said = str(caught.value)
+    assert all(word in said for word in words), said
+    if "not TOML" in said:
+        return
+    changed = [n for n, line in enumerate(text.splitlines(), 1) if line not in PLAN.splitlines()]
+    line = int(said.split("line ")[1].split(":")[0])
+    # A mistake that shows only in the whole is told at the head of its table.
+    assert line in changed or text.splitlines()[line - 1].startswith("["), (said, changed)
+    exact = ("tentt", "oak", "1.5", "-0.1", "ent-bal'", "repeat", "stepps", "phantoms", "elm")
+    if any(word in said for word in exact):
+        assert line in changed, (said, changed)
+
+
+def test_lines_of_tables_lists_and_inner_values(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text(
+        "a = 1\n\n[[m]]\nx = 1\n\n[[m]] # second\nx = [\n  1,\n  2,\n]\n[m.s]\n'y' = 3\nz.w = 4\n"
+    )
+    file, _ = File.read(path)
+    assert file.line(("a",)) == 1
+    assert file.line(("m", 0, "x")) == 4
+    assert file.line(("m", 1)) == 6
+    assert file.line(("m", 1, "x")) == 7
+    assert file.line_of(("m", 1, "x"), 2) == 9
+    assert file.line(("m", 1, "s", "y")) == 12
+    assert file.line(("m", 1, "s", "z", "w")) == 13
+    assert file.line(("m", 1, "s", "missing")) == 11
+    assert file.line(("nothing",)) == 1
+
+
+def test_a_plan_expands_to_every_split_repeat_and_variant(folder):
+    plan = read_plan(folder / "plan.toml")
+    works = expand(plan)
+    assert [str(m) for m in models(plan)] == [
+        "phantom-alder-r0",
+        "phantom-birch-r0",
+        "phantom-alder-augmented-r0",
+        "phantom-alder-r1",
+        "phantom-birch-r1",
+    ]
+    kinds = [work.kind for work in works]
+    assert kinds.count("train") == 5
+    assert kinds.count("members") == 5 * 2  # every target, the source's own held-out images too
+    assert kinds.count("methods") == 5  # the other domain
+    assert kinds.count("sweep") == 2  # the first repeat of the two plain models
+    assert [str(v) for v in member_variants(plan)] == [
+        "source-lam=1",
+        "source-lam=0.5",
+        "source-lam=0",
+        "intent-strategy=vote",
+        "intent-strategy=ent-baln",
+        "oracle",
+    ]
+    assert [str(v) for v in asked_variants(plan)] == [
+        "tent-lam=1",
+        "tent-lam=0",
+        "sita-op=vote-views=2",
+    ]
+    keys = [str(cell) for work in works for cell in work.cells]
+    assert len(set(keys)) == len(keys)
+    first = {}
+    for number, work in enumerate(works):
+        first.setdefault((str(work.model), work.kind), number)
+    assert all(first[str(m), "train"] < first[str(m), "members"] for m in models(plan))
+
+
+def test_the_draw_is_seeded_and_the_same_for_every_model(folder):
+    plan = read_plan(folder / "plan.toml")
+    once = drawn(plan, "phantom", "birch", 5)
+    assert once == drawn(plan, "phantom", "birch", 5)
+    assert len(once) == 2
+    assert once <= set(range(5))
+    assert len(drawn(plan, "phantom", "birch", 1)) == 1
+    many = {drawn(plan, "phantom", name, 100) for name in ("a", "b", "c", "d")}
+    assert len(many) == 4
+
+
+@pytest.mark.parametrize(
+    ("variant", "columns"),
+    [
+        (Variant("source", {"lam": 0.5}), ("source", 0.5, "", 1, "")),
+        (Variant("intent", {"strategy": "vote"}), ("intent", math.nan, "vote", 6, "")),
+        (Variant("intent", {"lambdas": even(3)}), ("intent", math.nan, "ent-baln", 3, "")),
+        (Variant("sita", {"op": "vote"}), ("sita", math.nan, "", 1, "op=vote")),
+        (Variant("sita"), ("sita", 0.8, "", 1, "")),
+        (Variant("memo", {"views": 8}), ("memo", math.nan, "", 1, "views=8")),
+        (Variant("tent"), ("tent", 0.0, "", 1, "")),
+        (Variant("oracle"), ("oracle", math.nan, "", 6, "")),
+    ],
+)
+def test_a_variant_is_named_by_what_it_does(variant, columns):
+    found = variant.columns(members=6)
+    assert tuple(found) == VARIANT
+    for mine, theirs in zip(found.values(), columns, strict=True):
+        assert mine == theirs or (mine != mine and theirs != theirs)
+
+
+def test_the_scope_counts_what_the_plan_expands_to(folder):
+    plan = read_plan(folder / "plan.toml")
+    found = scope(plan).set_index("kind")
+    assert found.loc["train", "work"] == 5
+    assert found.loc["members", "cells"] == 10 * 6
+    assert found.loc["members", "images"] == 5 * (5 + 1)  # all of the other, a fifth of its own
+    assert found.loc["methods", "images"] == 5 * 2
+    # Tent twice: two forward and one backward; SITA: three rows under six lambdas.
+    assert found.loc["methods", "passes"] == 10 * (2 * (2 + 2) + 6 * 3)
+    assert found.loc["members", "passes"] == 30 * 7
+
+
+def test_a_folder_of_other_settings_is_refused(folder, tmp_path):
+    plan = read_plan(folder / "plan.toml")
+    results = Results(tmp_path / "out")
+    results.open(plan, expand(plan))
+    results.open(plan, expand(plan))
+    more = read_plan_of(folder, PLAN.replace("repeats = 2", "repeats = 3"))
+    results.open(more, expand(more))  # more of the same is fine
+    other = read_plan_of(folder, PLAN.replace("steps = 2", "steps = 3"))
+    with pytest.raises(InvalidSetting, match="other settings: .*train"):
+        results.open(other, expand(other))
+
+
+def read_plan_of(folder, text):
+    path = folder / "changed.toml"
+    path.write_text(text)
+    return read_plan(path)

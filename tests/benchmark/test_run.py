@@ -1,0 +1,200 @@
+"""A run gives the same rows however it is cut, shared out, disturbed or repeated."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import sitta
+from sitta.benchmark import rows
+from sitta.benchmark.cells import expand
+from sitta.benchmark.engine import attempt, labour, pending, run
+from sitta.benchmark.evaluate import images, trust
+from sitta.benchmark.measure import measure
+from sitta.benchmark.results import Results
+
+SERVER = multiprocessing.get_context("forkserver")
+
+
+def same(one, other):
+    """All rows and all columns, but how long it took."""
+    mine, theirs = (rows.load(r.folder).drop(columns="seconds") for r in (one, other))
+    pd.testing.assert_frame_equal(mine, theirs, check_exact=True)
+
+
+def test_every_cell_has_a_row_for_every_image(results, plan):
+    assert results.failures() == {}
+    assert results.status().eval("done == of").all()
+    for work in expand(plan):
+        for cell in work.cells:
+            table = rows.read(results.cell(cell))
+            assert not table.duplicated(["image", "slice"]).any()
+            home = cell.target == work.model.source
+            assert len(table) == (1 if home else 2 if work.drawn else 5)
+            assert table["drawn"].sum() == (2 if not home else table["drawn"].sum())
+    found = rows.load(results.folder)
+    assert found[list(rows.QUALITY)].notna().all(axis=None)
+    assert found["dice"].between(0, 1).all()
+
+
+def test_figures_are_those_of_the_python_api(results, plan):
+    """From the checkpoint alone, one image at a time."""
+    for work in (w for w in expand(plan) if w.kind in ("members", "methods")):
+        samples, _ = images(plan, work)
+        for cell in (c for c in work.cells if c.variant.method != "oracle"):
+            table = rows.read(results.cell(cell)).set_index(["image", "slice"])
+            method = cell.variant.build(sitta.load(results.checkpoint(cell.model)))
+            at = len(samples) // 2
+            p = method(samples.images[at : at + 1])
+            expected = measure(p, samples.masks[at : at + 1])[0] | trust(p)[0]
+            stored = table.loc[(samples.names[at], samples.slices[at])]
+            for name in ("dice", "iou", "ece", "agreement", "distance", "uncertainty"):
+                value = pytest.approx(expected[name], rel=1e-5, abs=1e-6, nan_ok=True)
+                assert stored[name] == value, (str(cell), name)
+
+
+def test_the_oracle_is_the_best_lambda_of_each_image(results):
+    found = rows.load(results.folder).query("target != source and training == 'plain'")
+    key = ["source", "target", "repeat", "image"]
+    best = found[found["method"] == "oracle"].set_index(key)["dice"]
+    fixed = found[(found["method"] == "source") & found["lam"].isin([1.0, 0.0])]
+    assert len(best) == 10
+    assert (best >= fixed.groupby(key)["dice"].max().loc[best.index]).all()
+
+
+def test_nothing_is_done_twice(results, plan):
+    before = {p: p.stat().st_mtime_ns for p in results.folder.glob("[cm][eo]*/**/*.*")}
+    again = run(plan, results.folder)
+    assert len(before) > 40
+    assert before == {p: p.stat().st_mtime_ns for p in again.folder.glob("[cm][eo]*/**/*.*")}
+
+
+def test_a_cell_that_is_lost_is_filled_alone(results, plan, tmp_path):
+    import shutil
+
+    copy = Results(tmp_path / "copy")
+    shutil.copytree(results.folder, copy.folder)
+    lost = next(w for w in expand(plan) if w.kind == "members").cells[-1]
+    copy.cell(lost).unlink()
+    run(plan, copy.folder)
+    same(copy, results)
+
+
+def job(plan, folder):
+    """In a process of its own."""
+    run(plan, folder)
+
+
+def test_killed_at_twenty_random_moments_it_comes_to_the_same(results, plan, tmp_path):
+    SERVER.set_forkserver_preload(["sitta.benchmark.engine", "sitta.benchmark.planfile"])
+    chance, folder, kills = np.random.default_rng(7), tmp_path / "cut", 0
+    while kills < 20:
+        process = SERVER.Process(target=job, args=(plan, folder))
+        process.start()
+        process.join(chance.uniform(0.1, 1.5))
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        else:  # all was done: lose some of it, and go on killing
+            for path in chance.choice(sorted(folder.glob("cells/*/*/*.csv")), 8, replace=False):
+                path.unlink()
+        process.join()
+    cut = run(plan, folder)
+    assert cut.failures() == {}
+    same(cut, results)
+
+
+def test_two_runs_on_one_folder_do_not_collide(results, plan, tmp_path):
+    folder = tmp_path / "both"
+    pair = [SERVER.Process(target=job, args=(plan, folder)) for _ in range(2)]
+    for process in pair:
+        process.start()
+    for process in pair:
+        process.join()
+    assert [process.exitcode for process in pair] == [0, 0]
+    same(Results(folder), results)
+
+
+def test_work_that_somebody_is_at_is_left_to_him(plan, tmp_path):
+    results = Results(tmp_path / "held")
+    works = expand(plan)
+    results.open(plan, works)
+    with results.claim(works[0]) as mine:
+        assert mine
+        assert not attempt(plan, results, works[0])
+        assert results.status().query("kind == 'train'")["running"].sum() == 1
+    assert results.status()["running"].sum() == 0
+
+
+def test_a_failure_is_told_and_the_rest_goes_on(results, plan, tmp_path, monkeypatch):
+    from sitta.benchmark import engine
+
+    folder = tmp_path / "failing"
+    real = engine.train
+
+    def train(job, *args, **settings):
+        if job.domain.name == "birch":
+            raise sitta.InvalidImage("The film is wet.")
+        return real(job, *args, **settings)
+
+    monkeypatch.setattr(engine, "train", train)
+    found = run(plan, folder)
+    assert list(found.failures()) == ["phantom-birch-r0--train"]
+    assert "The film is wet." in found.failures()["phantom-birch-r0--train"]
+    left = [w for w in expand(plan) if not found.done(w)]
+    assert {str(w.model) for w in left} == {"phantom-birch-r0"}
+    assert pending(found, expand(plan)) == []
+    monkeypatch.undo()
+    same(run(plan, folder), results)  # what failed is tried again
+
+
+def test_threads_are_as_before(results, plan):
+    torch.set_num_threads(2)
+    try:
+        labour(plan, results, expand(plan))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_a_cluster_that_loses_a_node_comes_to_the_same(results, plan, tmp_path):
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    folder = tmp_path / "spread"
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
+    lost = cluster.add_node(num_cpus=1)
+    killed = []
+
+    def alive():
+        return sum(node["Alive"] for node in ray.nodes())
+
+    def kill():
+        while len(list(folder.glob("cells/*/*/*.csv"))) < 3:
+            time.sleep(0.02)
+        cluster.remove_node(lost, allow_graceful=False)
+        while alive() > 1:  # until the head notices
+            time.sleep(0.1)
+        killed.append(True)
+
+    try:
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+        assert alive() == 2
+        thread = threading.Thread(target=kill, daemon=True)
+        thread.start()
+        found = run(plan, folder, cluster=cluster.address)
+        thread.join(60)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert killed
+    assert found.failures() == {}
+    same(found, results)
