@@ -3,13 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check pytest speed clean
+.PHONY: demo test check pytest bench-smoke speed clean
 
 demo: .venv/installed  ## adapt a small trained model to images of three unseen scanners
 	@echo "demo: adapts a model to phantom images of three unseen sites and draws the result"
 	@$(BIN)/sitta demo
 
-test: .venv/installed-dev .venv/browser check pytest  ## all checks and all tests
+test: .venv/installed-dev .venv/browser check pytest bench-smoke  ## all checks and all tests
 
 check: .venv/installed-dev
 	@echo "check: style, types, layers, spelling"
@@ -22,6 +22,10 @@ check: .venv/installed-dev
 pytest: .venv/installed-dev
 	@echo "test: runs every test and every example in the documentation"
 	$(BIN)/pytest
+
+bench-smoke: .venv/installed-dev
+	@echo "bench-smoke: a benchmark of phantoms, on this machine and on Ray, must come to the same"
+	@benchmarks/smoke.sh
 
 speed: .venv/installed-dev  ## measure what benchmarks/ claims
 	@echo "speed: measures ratios of run times and memory on this machine"

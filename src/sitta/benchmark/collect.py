@@ -1,0 +1,58 @@
+"""Results to publish: every row and every split's means, without the names of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from sitta.benchmark import rows
+from sitta.errors import SittaError
+
+MOST = 8_000_000  # bytes of rows.csv.gz: it goes into the repository
+MEANS = (*rows.QUALITY, *(name for name in rows.TRUST if name != "notes"), "seconds")
+
+
+def collect(found: pd.DataFrame, out: Path) -> None:
+    """Write ``rows.csv.gz`` and ``splits.csv``.
+
+    Args:
+        found: As loaded from a results folder.
+        out: Folder to write to.
+
+    Raises:
+        SittaError: The rows are too many for a repository.
+    """
+    unnamed = anonymous(found).sort_values([*rows.SPLIT, *rows.VARIANT, "image", "slice"])
+    path = out / "rows.csv.gz"
+    rows.write(unnamed, path, digits=4)
+    if path.stat().st_size > MOST:
+        size = f"{path.stat().st_size / 1e6:.1f} MB"
+        raise SittaError(f"{path} is too large.", allowed=f"{MOST / 1e6:g} MB", got=size)
+    rows.write(splits(unnamed), out / "splits.csv", digits=6)
+
+
+def anonymous(found: pd.DataFrame) -> pd.DataFrame:
+    """Images by number instead of name: names of files may identify people.
+
+    The number is the image's place among the names of its domain, so that rows of different
+    models on one image keep together.
+    """
+    names = found.groupby(["task", "target"])["image"]
+    return found.assign(image=names.rank(method="dense").astype(int).astype(str))
+
+
+def splits(found: pd.DataFrame) -> pd.DataFrame:
+    """Means of every split, repeat and variant, over all images and over the draw (``scope``)."""
+    parts = {"all": found, "drawn": found[found["drawn"]]}
+    return pd.concat(
+        [_means(part).assign(scope=scope) for scope, part in parts.items() if len(part)],
+        ignore_index=True,
+    )
+
+
+def _means(part: pd.DataFrame) -> pd.DataFrame:
+    groups = part.groupby([*rows.SPLIT, *rows.VARIANT], dropna=False, sort=False)
+    means = groups[list(MEANS)].mean()
+    means.insert(0, "images", groups.size())
+    return means.reset_index()
