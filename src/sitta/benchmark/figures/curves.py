@@ -1,0 +1,171 @@
+"""Dice over lambda, and over the number of members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from sitta.benchmark.figures.style import (
+    BLACK,
+    BLUE,
+    COLOURS,
+    GREEN,
+    POINTS,
+    PURPLE,
+    RED,
+    WIDTH,
+    of_task,
+    panels,
+    styled,
+)
+from sitta.benchmark.paired import intervals
+from sitta.benchmark.scores import (
+    OVER_TASKS,
+    Variant,
+    complete,
+    per_image,
+    scores,
+    shifted,
+    split_means,
+    variants,
+)
+from sitta.benchmark.tables.listing import Listing, labels
+
+LINES = {"ent-baln": (RED, "-"), "average": (GREEN, (0, (5, 2))), "vote": (PURPLE, (0, (1, 1.3)))}
+X_LABEL = "λ, the weight of the source statistics (0: this image alone, 1: source)"
+NARROWEST = 2.0  # points that a panel spans at least: no drama about tenths
+
+
+@styled
+def over_lambda(rows: pd.DataFrame, task: str) -> Figure | None:
+    """Dice at each fixed lambda, a panel a split, with InTEnt, plain mixtures and the oracle.
+
+    Args:
+        rows: See ``rows.COLUMNS``.
+        task: Which one.
+    """
+    shown = of_task(rows, task)
+    known = Listing.of(shown)
+    if not known.fixed:
+        return None
+    wide = scores(shown)
+    wide = wide[wide[labels(known.fixed)].notna().any(axis=1)]
+    blocks = {
+        (str(a), str(b)): block
+        for (a, b), block in wide.groupby(level=["source", "target"], observed=True, sort=True)
+    }
+    figure, axes = panels(sorted(blocks))
+    for split, ax in axes.items():
+        _curve(ax, blocks[split], known)
+        ax.set_xlim(-0.04, 1.04)
+        ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+        _widen(ax)
+    figure.supxlabel(X_LABEL, fontsize=8.5)
+    figure.supylabel(POINTS, fontsize=8.5)
+    _share_legend(figure, axes.values())
+    figure.set_label(
+        f"{len(blocks)} panels, one a split: mean Dice at each fixed lambda as a curve with a 95 % "
+        "band, the strategies of InTEnt as horizontal lines, the oracle as a star."
+    )
+    return figure
+
+
+def _curve(ax: Axes, wide: pd.DataFrame, known: Listing) -> None:
+    """One panel: the curve with its band, lines of the strategies, the star of the oracle."""
+    fixed = sorted(known.fixed, key=lambda v: v.lam)
+    lambdas = [v.lam for v in fixed]
+    values = per_image(wide)
+    mean = values[labels(fixed)].mean().to_numpy(float)
+    low, high = intervals(values[labels(fixed)])[OVER_TASKS]
+    low, high = (np.where(np.isnan(end), mean, end) for end in (low, high))
+    ax.fill_between(lambdas, low, high, color=BLUE, alpha=0.16, linewidth=0)
+    ax.plot(lambdas, mean, "o-", color=BLUE, markersize=2.6, label="Fixed lambda")
+    for variant in sorted(known.strategies, key=lambda v: v.strategy != "ent-baln"):
+        if variant.strategy in LINES and values[variant.label].notna().any():
+            colour, dashes = LINES[variant.strategy]
+            level, name = values[variant.label].mean(), variant.label
+            ax.axhline(level, color=colour, linestyle=dashes, linewidth=1.3, label=name)
+    for variant in known.oracle[:1]:
+        _star(ax, wide[labels(fixed)].set_axis(lambdas, axis=1), values[variant.label], variant)
+
+
+def _star(ax: Axes, fixed: pd.DataFrame, best: pd.Series, oracle: Variant) -> None:
+    """The oracle, at the mean of the lambdas that are best for each image and repeat."""
+    if best.notna().any():
+        at = fixed.dropna().idxmax(axis=1).mean()
+        name = f"{oracle.label} (at its mean)"
+        ax.plot([at], [best.mean()], "*", color=BLACK, markersize=7, label=name)
+
+
+def _widen(ax: Axes) -> None:
+    low, high = ax.get_ylim()
+    if high - low < NARROWEST:
+        middle = (low + high) / 2
+        ax.set_ylim(middle - NARROWEST / 2, middle + NARROWEST / 2)
+
+
+def _share_legend(figure: Figure, axes: Iterable[Axes]) -> None:
+    """One legend above all panels."""
+    known: dict[str, Any] = {}
+    for ax in axes:
+        known |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    figure.legend(list(known.values()), list(known), loc="outside upper center", ncols=5)
+
+
+@styled
+def sweep(rows: pd.DataFrame) -> Figure | None:
+    """Dice by the number of members, a panel a task, a colour a strategy.
+
+    Thin lines are splits, shifted to the common level; the bold line is their mean.
+    """
+    found = {str(task): _by_number(some) for task, some in shifted(rows).groupby("task")}
+    found = {task: means for task, means in found.items() if len(means)}
+    if not found:
+        return None
+    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
+    axes = figure.subplots(1, len(found), squeeze=False)[0]
+    for ax, (task, means) in zip(axes, found.items(), strict=True):
+        _numbers(ax, means)
+        ax.set_title(f"{task}: {len(means)} splits")
+    axes[0].set_ylabel(POINTS)
+    figure.supxlabel("Number of members (log scale)", fontsize=8.5)
+    _share_legend(figure, axes)
+    counts = sorted({k for means in found.values() for k in means.columns.get_level_values(1)})
+    figure.set_label(
+        f"Lines of mean Dice for {', '.join(map(str, counts))} members in {', '.join(found)}."
+    )
+    return figure
+
+
+def _by_number(rows: pd.DataFrame) -> pd.DataFrame:
+    """Means of splits of one task, by strategy and number; only strategies with several."""
+    every = [v for v in variants(rows) if v.method == "intent" and not v.settings]
+    several = [v for v in every if len({w.members for w in every if w.strategy == v.strategy}) > 1]
+    if not several:
+        return pd.DataFrame()
+    means = split_means(per_image(complete(scores(rows)[labels(several)])))
+    means.columns = pd.MultiIndex.from_tuples([(v.strategy, v.members) for v in several])
+    return means.sort_index(axis=1)
+
+
+def _numbers(ax: Axes, means: pd.DataFrame) -> None:
+    """One panel of the sweep."""
+    level = means.mean(axis=1)
+    strategies = sorted(means.columns.unique(0), key=lambda name: name != "ent-baln")
+    for colour, strategy in zip((RED, BLUE, GREEN, *COLOURS[3:]), strategies, strict=False):
+        lines = means[strategy]
+        for _, line in (lines.sub(level, axis=0) + level.mean()).iterrows():
+            ax.plot(line.index, line, color=colour, linewidth=0.6, alpha=0.45)
+        name = "InTEnt" if strategy == "ent-baln" else f"InTEnt {strategy}"
+        ax.plot(lines.columns, lines.mean(), "o-", color=colour, linewidth=2.2, ms=4, label=name)
+    ax.set_xscale("log")
+    ticks = sorted(means.columns.unique(1))
+    ax.set_xticks(ticks, [str(k) for k in ticks])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.grid(axis="y")
