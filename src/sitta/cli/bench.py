@@ -24,7 +24,6 @@ app.add_typer(bench, name="bench")
 PlanFile = Annotated[Path, typer.Argument(help="A plan (TOML); see docs/how-to/benchmark.md.")]
 Data = Annotated[Path | None, typer.Option(help="Root of the images, in place of the plan's.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
-Where = Annotated[Path, typer.Argument(help="Folder of a run, or its rows.csv.gz.")]
 
 
 @bench.command()

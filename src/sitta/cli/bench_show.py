@@ -1,0 +1,174 @@
+"""``sitta bench``: what results come to, as tables, figures, a page, and files to publish."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sitta.cli.bench import AsJson, bench
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sitta.benchmark.tables import Table
+
+Where = Annotated[Path, typer.Argument(help="Folder of a run, or a rows.csv.gz.")]
+SUFFIXES = {"csv": "csv", "markdown": "md", "latex": "tex"}
+
+
+@bench.command()
+def table(
+    results: Where,
+    names: Annotated[list[str] | None, typer.Argument(help="All if none is named.")] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="terminal, csv, markdown or latex.")
+    ] = "terminal",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file each, in here.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tables: overall, methods, strategies, splits, paired, hurts, quality, trust, and more."""
+    from sitta.benchmark.rows import load
+    from sitta.benchmark.tables import build
+    from sitta.errors import InvalidSetting
+
+    if form not in ("terminal", *SUFFIXES):
+        allowed = ", ".join(("terminal", *SUFFIXES))
+        raise InvalidSetting("There is no such format.", allowed=allowed, got=repr(form))
+    found = build(load(results), names or None)
+    if as_json:
+        told = {t.name: json.loads(t.data.to_json(orient="records")) for t in found}
+        typer.echo(json.dumps(told))
+    elif out is None:
+        _show(found, form)
+    else:
+        _keep(found, "csv" if form == "terminal" else form, out)
+
+
+def _show(found: list[Table], form: str) -> None:
+    from rich.console import Console
+
+    from sitta.benchmark.render import to_rich
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160  # a file has no edge
+    for each in found:
+        if form == "terminal":
+            console.print(to_rich(each))
+        else:
+            typer.echo(_text(each, form))
+
+
+def _keep(found: list[Table], form: str, out: Path) -> None:
+    from sitta.storage import finished
+
+    for each in found:
+        path = out / f"{each.name}.{SUFFIXES[form]}"
+        with finished(path) as draft:
+            draft.write_text(_text(each, form), encoding="utf-8")
+    typer.echo(f"{len(found)} tables in {out}")
+
+
+def _text(each: Table, form: str) -> str:
+    from sitta.benchmark import render
+
+    ways: dict[str, Any] = {
+        "csv": render.to_csv,
+        "markdown": render.to_markdown,
+        "latex": render.to_latex,
+    }
+    return str(ways[form](each))
+
+
+@bench.command()
+def figure(
+    results: Where,
+    names: Annotated[list[str] | None, typer.Argument(help="All if none is named.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")] = Path("figures"),
+    form: Annotated[str, typer.Option("--format", help="svg, png or pdf, with commas.")] = "svg",
+) -> None:
+    """Figures: overall, lambda, change, trust, sweep, members."""
+    from sitta.benchmark.figures import save
+    from sitta.benchmark.rows import load
+
+    formats = [part.strip() for part in form.split(",")]
+    for path in save(load(results), out, names or None, formats):
+        typer.echo(path)
+
+
+@bench.command()
+def report(
+    results: Where,
+    out: Annotated[Path, typer.Option("--out", "-o", help="One HTML file.")] = Path("bench.html"),
+) -> None:
+    """One self-contained page of all tables and figures."""
+    from sitta.benchmark.figures import plates
+    from sitta.benchmark.findings import findings
+    from sitta.benchmark.page import write
+    from sitta.benchmark.rows import load
+    from sitta.benchmark.tables import build
+
+    rows = load(results)
+    write(out, build(rows), plates(rows), _about(results, rows), findings=findings(rows))
+    typer.echo(out)
+
+
+def _about(results: Path, rows: pd.DataFrame) -> dict[str, Any]:
+    """For the foot of the page: what the numbers are from."""
+    import platform
+    from importlib.metadata import version
+
+    counted = rows.drop_duplicates(["task", "target", "image", "slice"])
+    sizes = counted.groupby(["task", "target"], sort=False).size()
+    plan = results / "plan.toml"
+    return {
+        "Images": {f"{task}/{name}": str(count) for (task, name), count in sizes.items()},
+        "Rows": f"{len(rows):,}",
+        "Repeats": str(rows["repeat"].nunique()),
+        "Versions": {
+            "sitta": version("sitta"),
+            "torch": version("torch"),
+            "python": platform.python_version(),
+        },
+        **({"Plan": plan.read_text(encoding="utf-8")} if plan.is_file() else {}),
+    }
+
+
+@bench.command()
+def collect(
+    results: Where, out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")]
+) -> None:
+    """Files to publish: rows without names of files, means of splits, tables and figures."""
+    from sitta.benchmark.collect import collect as gather
+    from sitta.benchmark.figures import save
+    from sitta.benchmark.rows import load
+    from sitta.benchmark.tables import build
+
+    rows = load(results)
+    gather(rows, out)
+    tables = build(rows)
+    for form in SUFFIXES:
+        _keep(tables, form, out / "tables")
+    save(rows, out / "figures")
+    typer.echo(f"{len(rows):,} rows in {out}")
+
+
+@bench.command()
+def publish(
+    results: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    zoo: Annotated[Path, typer.Option(help="The zoo.")] = Path("zoo"),
+) -> None:
+    """Put the plain models of the first repeat into the zoo, with cards and checksums."""
+    from sitta.benchmark.publish import publish as put
+    from sitta.benchmark.rows import load
+    from sitta.errors import SittaError
+
+    kept = {p.stem.removesuffix("-r0"): p for p in sorted((results / "models").glob("*-r0.*"))}
+    plain = {name: path for name, path in kept.items() if name.count("-") == 1}
+    if not plain:
+        raise SittaError(f"{results} holds no trained model.", allowed="the --out of a run")
+    put(plain, zoo, load(results))
+    typer.echo(f"{len(plain)} models in {zoo}")
