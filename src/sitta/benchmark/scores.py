@@ -1,0 +1,155 @@
+"""Scores of images with the variants side by side, and their averages.
+
+Every average is a mean of means, in this order: over the repeats of an image, over the images of a
+split, over the splits of a task, over tasks. So no split counts more for having more images.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from sitta.benchmark.rows import MEMBERS, PLAIN, VARIANT, label
+
+SPLIT = ["task", "training", "source", "target"]
+UNIT = [*SPLIT, "image", "slice"]  # one image of one split, whatever the repeat
+OVER_TASKS = "mean over tasks"
+PERCENT = 100.0
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with its settings, under a name that no other variant of the results has."""
+
+    method: str
+    lam: float
+    strategy: str
+    members: int
+    settings: str
+    label: str
+
+    @property
+    def unadapted(self) -> bool:
+        """Whether this is the network as it was trained."""
+        return self.method == "source" and self.lam == 1
+
+
+def variants(rows: pd.DataFrame) -> list[Variant]:
+    """The variants of the results, in order of appearance.
+
+    Example:
+        >>> row = {"method": "sar", "lam": 0.0, "strategy": "", "members": 1, "settings": ""}
+        >>> [v.label for v in variants(pd.DataFrame([row, row]))]
+        ['SAR, lambda 0']
+    """
+    unique = rows[list(VARIANT)].drop_duplicates()
+    found: list[dict[str, Any]] = [dict(row._asdict()) for row in unique.itertuples(index=False)]
+    seen = Counter(label(one) for one in found)
+    return [Variant(**one, label=_name(one, seen[label(one)])) for one in found]
+
+
+def _name(one: dict[str, Any], times: int) -> str:
+    """Its label, with what else tells it from others of the same label."""
+    if times == 1:
+        return label(one)
+    told = ", ".join(filter(None, [f"{one['members']} members", one["settings"]]))
+    return f"{label(one)} [{told}]"
+
+
+def usual_members(found: Iterable[Variant]) -> int:
+    """How many members InTEnt has where nothing else is said: 6, or what the plan had instead."""
+    counts = [v.members for v in found if v.method == "intent"]
+    return MEMBERS if MEMBERS in counts or not counts else Counter(counts).most_common(1)[0][0]
+
+
+def shifted(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the plain training on other domains than the source."""
+    return rows[(rows["training"] == PLAIN) & (rows["source"] != rows["target"])]
+
+
+def scores(rows: pd.DataFrame, value: str = "dice", scale: float = PERCENT) -> pd.DataFrame:
+    """A row for each image in each repeat, a column for each variant's label.
+
+    Tasks, domains and images come in order of appearance. Missing runs are not a number.
+
+    Args:
+        rows: As loaded.
+        value: Which column.
+        scale: What to multiply it by.
+    """
+    keys = [*UNIT, "repeat"]
+    data = rows[[*keys, value]].assign(slice=rows["slice"].fillna(0))
+    for key in UNIT[:-1]:
+        data[key] = pd.Categorical(data[key], categories=data[key].unique())
+    names = [v.label for v in variants(rows)]
+    # Groups that are not sorted are numbered as they appear, as the variants are.
+    codes = rows.groupby(list(VARIANT), sort=False, dropna=False).ngroup()
+    data["variant"] = pd.Categorical.from_codes(codes, categories=names)
+    means = data.groupby([*keys, "variant"], observed=True, sort=True)[value].mean()
+    wide = means.unstack("variant") * scale
+    wide.columns = wide.columns.astype("str")
+    return wide
+
+
+def complete(wide: pd.DataFrame, needed: list[str] | None = None) -> pd.DataFrame:
+    """Only the images, in the repeats, that every variant of their task was run on.
+
+    Args:
+        wide: From ``scores``.
+        needed: The variants that must be there; those that a task lacks altogether are not asked
+            of it. If not given, all.
+    """
+    needed = list(wide.columns) if needed is None else needed
+    kept = []
+    for _, block in wide.groupby(level="task", observed=True):
+        there = block[needed].notna()
+        kept.append(block[there.loc[:, there.any()].all(axis=1) & there.any(axis=1)])
+    return pd.concat(kept) if kept else wide
+
+
+def per_image(wide: pd.DataFrame) -> pd.DataFrame:
+    """Mean over the repeats of each image."""
+    return wide.groupby(level=UNIT, observed=True, sort=True).mean()
+
+
+def split_means(values: pd.DataFrame) -> pd.DataFrame:
+    """Mean over the images of each split."""
+    return values.groupby(level=SPLIT, observed=True, sort=True).mean()
+
+
+def task_means(values: pd.DataFrame) -> pd.DataFrame:
+    """Mean over the splits of each task, and as the last row the mean over tasks.
+
+    The last is not a number for a variant that some task lacks: it would be a mean of other tasks
+    than the rest.
+
+    Args:
+        values: Figures of images, indexed by ``UNIT``.
+    """
+    means = split_means(values).groupby(level="task", observed=True, sort=True).mean()
+    means.index = means.index.astype("str")
+    last = means.mean(skipna=False).to_frame(OVER_TASKS).T if len(means) else means
+    return pd.concat([means, last])
+
+
+def extent(values: pd.DataFrame) -> str:
+    """How many images in how many splits, by task, in words."""
+    parts = []
+    for task, block in values.groupby(level="task", observed=True):
+        splits = len(split_means(block))
+        parts.append(f"{task} {_count(len(block), 'image')} in {_count(splits, 'split')}")
+    return ", ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+
+
+def best(means: pd.Series, among: list[str]) -> str | None:
+    """Which of these variants has the highest mean, if any has one."""
+    there = means.reindex(among).dropna()
+    return str(there.idxmax()) if len(there) else None

@@ -1,0 +1,97 @@
+"""Which variants of the results a table lists, in which order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from sitta.benchmark.paper import NEAR, OWN
+from sitta.benchmark.scores import Variant, usual_members, variants
+from sitta.integration import STRATEGIES
+
+ADAPTIVE = ("tent", "sar", "fseg", "sita", "memo")
+OWN_STRATEGY = "ent-baln"
+COMMON = (1.0, 0.5, 0.0)  # lambdas that the paper tries every method at
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The variants of some rows.
+
+    Attributes:
+        every: All of them, in order of appearance.
+    """
+
+    every: tuple[Variant, ...]
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> Listing:
+        """Those that the rows have."""
+        return cls(tuple(variants(rows)))
+
+    @property
+    def source(self) -> Variant | None:
+        """The network as it was trained."""
+        return next((v for v in self.every if v.unadapted), None)
+
+    @property
+    def intent(self) -> Variant | None:
+        """InTEnt as published: balanced entropy, the usual number of members."""
+        return next((v for v in self.strategies if v.strategy == OWN_STRATEGY), None)
+
+    @property
+    def oracle(self) -> list[Variant]:
+        """The best lambda of each image, which only the truth can tell."""
+        return [v for v in self.every if v.method == "oracle"]
+
+    @property
+    def fixed(self) -> list[Variant]:
+        """One lambda for all images, from source to image statistics."""
+        found = [v for v in self.every if v.method == "source" and not v.settings]
+        return sorted(found, key=lambda v: -v.lam)
+
+    @cached_property
+    def strategies(self) -> list[Variant]:
+        """InTEnt under each strategy, at the usual number of members."""
+        usual = usual_members(self.every)
+        found = [v for v in self.every if v.method == "intent" and not v.settings]
+        order = list(STRATEGIES)
+        return sorted(
+            (v for v in found if v.members == usual),
+            key=lambda v: order.index(v.strategy) if v.strategy in order else len(order),
+        )
+
+    @property
+    def adaptive(self) -> list[Variant]:
+        """The methods that InTEnt is compared with, at every lambda."""
+        found = [v for v in self.every if v.method not in ("source", "intent", "oracle")]
+        return sorted(found, key=_rank)
+
+    @property
+    def main(self) -> list[Variant]:
+        """What the overall table lists: every method at its own lambda, and plain rivals."""
+        fixed = [v for v in self.fixed if v.lam in COMMON]
+        plain = [v for v in self.strategies if v.strategy in ("vote", "average")]
+        own = [v for v in self.adaptive if is_own(v)]
+        intent = [self.intent] if self.intent else []
+        return [*fixed, *plain, *own, *intent, *self.oracle]
+
+
+def is_own(variant: Variant) -> bool:
+    """Whether a method is at the lambda that is its own, or searches for one."""
+    own = OWN.get(variant.method, math.nan)
+    return math.isnan(variant.lam) or math.isnan(own) or abs(variant.lam - own) < NEAR
+
+
+def labels(found: Iterable[Variant]) -> list[str]:
+    """Their labels."""
+    return [v.label for v in found]
+
+
+def _rank(v: Variant) -> tuple[int, str, str, float]:
+    known = ADAPTIVE.index(v.method) if v.method in ADAPTIVE else len(ADAPTIVE)
+    return known, v.method, v.settings, math.inf if math.isnan(v.lam) else -v.lam

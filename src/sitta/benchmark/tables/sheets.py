@@ -1,0 +1,74 @@
+"""What goes on a grid: which variants, on which images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from sitta.benchmark.scores import Variant, complete, per_image, scores
+from sitta.benchmark.tables.hindsight import BEST_FIXED, with_best_fixed
+from sitta.benchmark.tables.listing import COMMON, Listing, is_own, labels
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """Figures for a grid.
+
+    Attributes:
+        values: Of each image (rows) under each variant (columns).
+        listed: The variants, in the order of the grid.
+        marked: Labels of those that were run on the draw only, while others were on all images.
+    """
+
+    values: pd.DataFrame
+    listed: Sequence[Variant]
+    marked: Sequence[str] = ()
+
+    @property
+    def chosen(self) -> list[str]:
+        """Labels of those that were chosen knowing the truth."""
+        return [v.label for v in self.listed if v.method == "oracle" or v is BEST_FIXED]
+
+    @property
+    def contest(self) -> list[int]:
+        """Rows that may be the best: chosen without the truth, and on the images of the others."""
+        out = (*self.chosen, *self.marked)
+        return [row for row, v in enumerate(self.listed) if v.label not in out]
+
+
+def of_methods(rows: pd.DataFrame) -> Sheet | None:
+    """Methods in blocks of equal lambda, then each at its own, then InTEnt; none without rivals."""
+    known = Listing.of(rows)
+    if not known.adaptive:
+        return None
+    every = [*known.fixed, *known.adaptive]
+    blocks = [v for lam in COMMON for v in every if v.lam == lam]
+    own = [v for v in known.adaptive if v not in blocks and is_own(v)]
+    rest = [v for v in known.adaptive if v not in blocks and v not in own]
+    listed = [*blocks, *own, *rest, *([known.intent] if known.intent else [])]
+    values = per_image(complete(scores(rows)[labels(listed)]))
+    return Sheet(values, listed) if len(values) else None
+
+
+def of_strategies(rows: pd.DataFrame) -> Sheet | None:
+    """Fixed lambdas, strategies, the best fixed lambda and the oracle."""
+    known = Listing.of(rows)
+    listed = [*known.fixed, *known.strategies, *known.oracle]
+    if not listed:
+        return None
+    wide = scores(rows)[labels(listed)]
+    marked = partly(rows, listed)
+    values = per_image(complete(wide, [name for name in wide if name not in marked]))
+    values = with_best_fixed(values, labels(known.fixed))
+    if BEST_FIXED.label in values:
+        listed = [*known.fixed, *known.strategies, BEST_FIXED, *known.oracle]
+    return Sheet(values, listed, marked) if len(values) else None
+
+
+def partly(rows: pd.DataFrame, listed: list[Variant]) -> list[str]:
+    """Labels of the variants that were run on the draw only, while others were on all images."""
+    rest = rows.assign(rest=~rows["drawn"].astype(bool))
+    beyond = scores(rest, "rest", scale=1.0).max() > 0
+    return [name for name in labels(listed) if beyond[labels(listed)].any() and not beyond[name]]

@@ -1,0 +1,354 @@
+"""The tables of the benchmark against plain loops over made-up rows."""
+
+import math
+from statistics import fmean, stdev
+
+import numpy as np
+import pytest
+
+from sitta.benchmark import render
+from sitta.benchmark.tables import TABLES, build
+from tests.benchmark.loops import (
+    ALL_SPLITS,
+    INTENT,
+    ORACLE,
+    SOURCE,
+    by_method,
+    images,
+    mean_by,
+    named,
+    splits,
+)
+from tests.benchmark.synthetic import TASKS, make
+from tests.benchmark.test_paired import slow_holm
+
+SHARP, BEST = "InTEnt sharpness", "Best fixed lambda (hindsight)"
+GRADIENT = {"tent", "sar", "fseg", "memo", "sita"}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return named()
+
+
+@pytest.fixture(scope="module")
+def tables(rows):
+    return {table.name: table for table in build(rows)}
+
+
+# --- overall ---
+
+
+def test_overall_is_a_mean_of_means_on_the_images_that_all_have(rows, tables):
+    table = tables["overall"]
+    assert table.data["method"].tolist() == [
+        *(SOURCE, "Fixed lambda 0.5", "Fixed lambda 0", "InTEnt average", "InTEnt vote"),
+        *("Tent, lambda 0", "SAR, lambda 0", "FSeg, lambda 0", "SITA, lambda 0.8", "MEMO"),
+        *(INTENT, ORACLE),
+    ]
+    for name in table.data["method"]:
+        tasks = {k: 100 * v for k, v in mean_by(splits(rows, name, drawn=True), 1).items()}
+        for task in TASKS:
+            assert by_method(table, task)[name] == pytest.approx(tasks[(task,)])
+        assert by_method(table, "mean over tasks")[name] == pytest.approx(fmean(tasks.values()))
+    assert "chest 24 images in 6 splits" in table.caption
+    assert "sites of spinal are others" in table.caption
+    chest = TABLES["overall"](rows[rows["task"] == "chest"])[0]
+    assert "others" not in chest.caption
+
+
+def test_overall_has_intervals_around_the_means(tables):
+    data = tables["overall"].data
+    for task in (*TASKS, "mean over tasks"):
+        assert (data[f"{task}, low"] < data[task]).all()
+        assert (data[f"{task}, high"] > data[task]).all()
+    widths = [(data[f"{t}, high"] - data[f"{t}, low"]).mean() for t in (*TASKS, "mean over tasks")]
+    assert widths[-1] < min(widths[:-1])
+
+
+def test_overall_sets_the_paper_beside(tables):
+    table = tables["overall"]
+    chest = by_method(table, "chest, paper")
+    assert (chest[SOURCE], chest["MEMO"], chest["SITA, lambda 0.8"]) == (82.9, 85.3, 90.5)
+    assert chest[INTENT] == 94.1
+    assert chest["Fixed lambda 0.5"] == pytest.approx(93.4, abs=0.1)
+    assert chest["InTEnt average"] == pytest.approx(93.6, abs=0.1)
+    assert math.isnan(chest["InTEnt vote"])
+    assert math.isnan(chest[ORACLE])
+    every = by_method(table, "mean over tasks, paper")
+    assert every[INTENT] == pytest.approx((64.5 + 94.1 + 58.6) / 3)
+    cells = dict(zip(table.cells["Method"], table.cells["spinal, paper"], strict=True))
+    assert cells[INTENT] == "64.5"
+    assert cells[ORACLE] == "-"
+
+
+def test_other_settings_are_another_method_than_the_papers(rows):
+    tuned = rows.assign(settings=np.where(rows["method"] == "tent", "steps=5", ""))
+    chest = by_method(TABLES["overall"](tuned)[0], "chest, paper")
+    assert math.isnan(chest["Tent, lambda 0 (steps=5)"])
+    prior = rows.assign(settings=np.where(rows["method"] == "memo", "prior=intent-paper", ""))
+    chest = by_method(TABLES["overall"](prior)[0], "chest, paper")
+    assert chest["MEMO (prior=intent-paper)"] == 85.3
+
+
+def test_the_best_is_bold_but_never_the_oracle(tables):
+    table = tables["overall"]
+    at = list(table.cells.columns).index("chest")
+    bold = {row for row, column in table.strong if column == at}
+    fair = table.data["chest"][table.data["method"] != ORACLE].round(1)
+    assert bold == set(fair.index[fair == fair.max()])
+    assert len(table.data) - 1 not in {row for row, _ in table.strong}
+
+
+def test_a_task_without_a_method_has_no_mean_over_tasks_for_it(rows):
+    less = rows[~((rows["method"] == "memo") & (rows["task"] == "retina"))]
+    table = TABLES["overall"](less)[0]
+    assert math.isnan(by_method(table, "retina")["MEMO"])
+    assert math.isnan(by_method(table, "mean over tasks")["MEMO"])
+    assert math.isnan(by_method(table, "mean over tasks, low")["MEMO"])
+    assert not math.isnan(by_method(table, "mean over tasks")[INTENT])
+    found = TABLES["paired"](less)[0].data
+    memo = found[found["variant"] == "MEMO"]
+    assert memo["task"].tolist() == ["chest", "spinal"]
+
+
+def test_images_that_one_method_lacks_count_for_none(rows):
+    lost = (rows["method"] == "sar") & (rows["image"] == "image-000")
+    table = TABLES["overall"](rows[~lost])[0]
+    kept = rows[rows["image"] != "image-000"]
+    expected = mean_by(splits(kept, INTENT, drawn=True), 1)
+    assert by_method(table, "chest")[INTENT] == pytest.approx(100 * expected[("chest",)])
+
+
+# --- methods, strategies, splits ---
+
+
+def test_methods_are_in_blocks_of_lambda_on_the_draw(rows, tables):
+    table = tables["methods"]
+    assert table.data["method"].tolist() == [
+        *(SOURCE, "Tent, lambda 1"),
+        *("Fixed lambda 0.5", "Tent, lambda 0.5", "MEMO, lambda 0.5"),
+        *("Fixed lambda 0", "Tent, lambda 0", "SAR, lambda 0", "FSeg, lambda 0"),
+        *("SITA, lambda 0.8", "MEMO", INTENT),
+    ]
+    for name in table.data["method"]:
+        sources = mean_by(splits(rows, name, drawn=True), 2)
+        for (task, source), value in sources.items():
+            assert by_method(table, f"{task} {source}")[name] == pytest.approx(100 * value)
+        mean = 100 * fmean(sources.values())
+        assert by_method(table, "mean over sources")[name] == pytest.approx(mean)
+
+
+def test_methods_have_the_paper_where_it_has_the_domain(tables):
+    table = tables["methods"]
+    assert by_method(table, "chest mcu, paper")["Tent, lambda 0.5"] == pytest.approx(91.65)
+    assert by_method(table, "mean over sources, paper")[SOURCE] == pytest.approx(64.0, abs=0.05)
+    assert "spinal ucl, paper" not in table.data
+    assert "other sites of spinal" in table.caption
+    cells = dict(zip(table.cells["Method"], table.cells["spinal ucl"], strict=True))
+    assert "(" not in cells[SOURCE]
+
+
+def test_strategies_are_on_all_images_and_say_which_are_not(rows, tables):
+    table = tables["strategies"]
+    for name in (SOURCE, "Fixed lambda 0.2", "InTEnt vote", INTENT, ORACLE):
+        for (task, source), value in mean_by(splits(rows, name), 2).items():
+            assert by_method(table, f"{task} {source}")[name] == pytest.approx(100 * value)
+    drawn = mean_by(splits(rows, SHARP, drawn=True), 2)
+    found = by_method(table, "chest mcu")
+    assert found[SHARP] == pytest.approx(100 * drawn[("chest", "mcu")])
+    shown = table.cells["Method"].tolist()
+    assert [name for name in shown if name.endswith("*")] == [f"{SHARP}*"]
+    assert "* on the seeded draw only" in table.caption
+    assert "chest 42 images in 6 splits" in table.caption
+    out = {shown.index(name) for name in (f"{SHARP}*", BEST, ORACLE)}
+    assert not out & {row for row, _ in table.strong}
+
+
+def test_nothing_is_marked_where_all_images_are_drawn():
+    table = TABLES["strategies"](make(images=3, drawn=3, repeats=1))[0]
+    assert not any(name.endswith("*") for name in table.cells["Method"])
+    assert "*" not in table.caption
+
+
+def test_the_best_fixed_lambda_is_chosen_by_the_task(rows):
+    shifted = rows.copy()
+    shifted.loc[(rows["task"] == "retina") & (rows["name"] == "Fixed lambda 0.2"), "dice"] += 0.1
+    shifted.loc[(rows["source"] == "ucl") & (rows["name"] == "Fixed lambda 0.8"), "dice"] += 0.02
+    names = [SOURCE, *(f"Fixed lambda {lam}" for lam in (0.8, 0.6, 0.5, 0.4, 0.2, 0))]
+    table, chosen = TABLES["strategies"](shifted)[0], {}
+    for task, sites in TASKS.items():
+        means = {name: mean_by(splits(shifted, name), 1)[(task,)] for name in names}
+        chosen[task] = max(means, key=means.get)
+        for site in sites:
+            found = by_method(table, f"{task} {site}")
+            assert found[BEST] == pytest.approx(found[chosen[task]])
+    assert chosen["retina"] == "Fixed lambda 0.2"
+    assert chosen["chest"] == "Fixed lambda 0.6"
+    rivals = TABLES["paired"](shifted)[0].data
+    rivals = rivals[rivals["against"].str.startswith("best fixed")].set_index("task")
+    assert rivals["against"]["retina"] == "best fixed lambda (0.2)"
+    assert rivals["against"]["mean over tasks"] == "best fixed lambda of each task"
+    gaps = rivals["difference"]
+    assert gaps["mean over tasks"] == pytest.approx(fmean(gaps[task] for task in TASKS))
+    assert gaps["retina"] < 0 < gaps["chest"]
+
+
+def test_splits_have_a_table_each_for_methods_and_strategies(rows, tables):
+    names = [name for name in tables if name.startswith("splits-")]
+    assert names == [f"splits-{t}-{kind}" for t in TASKS for kind in ("methods", "strategies")]
+    for task in TASKS:
+        for kind, drawn in (("methods", True), ("strategies", False)):
+            table = tables[f"splits-{task}-{kind}"]
+            expected = splits(rows, INTENT, drawn=drawn)
+            for (_, source, target), value in ((k, v) for k, v in expected.items() if k[0] == task):
+                found = by_method(table, f"{source} -> {target}")[INTENT]
+                assert found == pytest.approx(100 * value)
+            mean = 100 * mean_by(expected, 1)[(task,)]
+            assert by_method(table, "mean over splits")[INTENT] == pytest.approx(mean)
+
+
+def test_splits_have_the_papers_figures_but_of_other_sites(tables):
+    chest, spinal = tables["splits-chest-strategies"], tables["splits-spinal-strategies"]
+    assert by_method(chest, "jsrt -> mcu, paper")[INTENT] == 94.3
+    assert by_method(chest, "jsrt -> mcu, paper")["Fixed lambda 0.8"] == 88.5
+    assert by_method(tables["splits-retina-methods"], "rite -> hrf, paper")[SOURCE] == 56.3
+    assert [name for name in spinal.data if "paper" in name] == ["mean over splits, paper"]
+    assert "other sites of spinal" in spinal.caption
+    assert "other sites" not in chest.caption
+    cell = dict(zip(chest.cells["Method"], chest.cells["jsrt -> mcu"], strict=True))[INTENT]
+    assert cell.endswith("(94.3)")
+
+
+# --- paired, hurts ---
+
+
+def test_paired_compares_with_source_and_with_the_strongest(rows, tables):
+    data = tables["paired"].data
+    chest = data[data["task"] == "chest"]
+    best = chest[chest["against"].str.startswith("best fixed")].iloc[0]
+    assert best["against"] == "best fixed lambda (0.6)"
+    pairs = images(rows, INTENT), images(rows, "Fixed lambda 0.6")
+    gains = {}
+    for key, values in pairs[0].items():
+        if key[0] == "chest":
+            gains.setdefault(key[:3], []).append(100 * (fmean(values) - fmean(pairs[1][key])))
+    assert best["difference"] == pytest.approx(fmean(map(fmean, gains.values())), abs=1e-8)
+    every = [v for values in gains.values() for v in values]
+    assert best["worse"] == pytest.approx(sum(v < -1 for v in every) / len(every))
+    assert best["images"] == 42
+    runner = data[data["against"].str.startswith("runner-up")]
+    assert runner["task"].tolist() == [*TASKS, "mean over tasks"]
+    for _, row in runner.iterrows():
+        assert row["against"].removeprefix("runner-up: ") == strongest(rows, row["task"])
+
+
+def strongest(rows, task):
+    names = set(rows["name"][rows["method"].isin(GRADIENT)])
+    means = {name: mean_by(splits(rows, name, drawn=True), 1) for name in names}
+    if task == "mean over tasks":
+        return max(names, key=lambda name: fmean(means[name].values()))
+    return max(names, key=lambda name: means[name][(task,)])
+
+
+def test_paired_corrects_over_the_whole_table(tables):
+    data = tables["paired"].data
+    assert set(data["task"]) == {*TASKS, "mean over tasks"}
+    assert data["p_holm"].tolist() == pytest.approx(slow_holm(data["p"].tolist()), rel=1e-6, abs=0)
+    assert (data["p_holm"] > data["p"]).sum() > len(data) / 2
+    assert ORACLE not in set(data["variant"])
+    assert SOURCE not in set(data["variant"])
+
+
+def test_hurts_lists_the_splits_that_lose_and_all_at_home(rows):
+    worse = rows.copy()
+    lost = (worse["method"] == "intent") & (worse["source"] == "hrf") & (worse["target"] == "rite")
+    worse.loc[lost, "dice"] -= 0.2
+    table = TABLES["hurts"](worse)[0]
+    away = table.data[table.data["images of"] == "other domain"]
+    assert away["split"].tolist() == ["hrf -> rite", "mean over splits"]
+    assert "1 of 18 splits, 1 of 3 tasks" in table.caption
+    first = away.iloc[0]
+    gain = splits(worse, INTENT)[("retina", "hrf", "rite")]
+    gain -= splits(worse, SOURCE)[("retina", "hrf", "rite")]
+    assert first["difference"] == pytest.approx(100 * gain)
+    assert first["intent"] - first["source"] == pytest.approx(first["difference"])
+    assert (first["worse"], first["images"]) == (1.0, 7)
+    home = table.data[table.data["images of"] == "source domain"]
+    assert home["split"].tolist() == [
+        name for sites in TASKS.values() for name in [*(f"{s} -> {s}" for s in sites), ALL_SPLITS]
+    ]
+    expected = mean_by(splits(worse, SOURCE, home=True), 1)[("spinal",)]
+    assert home.iloc[-1]["source"] == pytest.approx(100 * expected)
+
+
+def test_hurts_says_that_nothing_does(rows):
+    away = rows[rows["source"] != rows["target"]]
+    table = TABLES["hurts"](away)[0]
+    assert table.empty
+    assert "0 of 18 splits, 0 of 3 tasks" in table.caption
+    assert "nothing has shifted" not in table.caption
+    assert render.to_csv(table).count("\n") == 1
+
+
+# --- quality ---
+
+
+def test_quality_is_by_task_on_the_draw(rows, tables):
+    data = tables["quality"].data.set_index(["task", "method"])
+    for value, scale in (("dice", 100), ("iou", 100), ("hd95", 1), ("ece", 100)):
+        expected = mean_by(splits(rows, INTENT, value=value, drawn=True), 1)[("retina",)]
+        assert data.loc[("retina", INTENT), value] == pytest.approx(scale * expected)
+
+
+def test_quality_knows_which_way_is_better(tables):
+    table = tables["quality"]
+    for header, key, best in (("HD95", "hd95", min), ("Surface Dice", "surface_dice", max)):
+        at = list(table.cells.columns).index(header)
+        bold = {row for row, column in table.strong if column == at}
+        for task in TASKS:
+            fair = (table.data["task"] == task) & (table.data["method"] != ORACLE)
+            shown = table.data[key][fair].round(1)
+            assert bold & set(shown.index) == set(shown.index[shown == best(shown)])
+
+
+# --- sweep, robust, seeds ---
+
+
+def test_sweep_has_all_numbers_of_members_on_the_same_images(rows, tables):
+    table = tables["sweep"]
+    assert list(table.data.columns) == ["task", "strategy", "2", "3", "5", "6", "13", "50"]
+    assert table.data["strategy"].tolist() == ["average", "ent-baln"]
+    for count, name in (("6", INTENT), ("13", "InTEnt ent-baln, 13 members")):
+        expected = mean_by(splits(rows, name, drawn=True), 1)[("chest",)]
+        assert table.data[count][1] == pytest.approx(100 * expected)
+    assert "chest 24 images in 6 splits" in table.caption
+
+
+def test_robust_sets_trainings_side_by_side_in_the_same_repeats(rows, tables):
+    data = tables["robust"].data
+    assert data["target"].tolist() == ["chn", "jsrt", "mean over targets"]
+    first = rows[rows["repeat"] == 0]
+    for training, side in (("plain", "plain"), ("augmented", "other")):
+        for name, key in ((SOURCE, "source"), (INTENT, "intent")):
+            means = splits(first, name, training=training)
+            means = {k: 100 * v for k, v in means.items() if k[:2] == ("chest", "mcu")}
+            for target, value in zip(("chn", "jsrt"), data[f"{side} {key}"], strict=False):
+                assert value == pytest.approx(means[("chest", "mcu", target)])
+            assert data[f"{side} {key}"].iloc[-1] == pytest.approx(fmean(means.values()))
+        gain = data[f"{side} intent"] - data[f"{side} source"]
+        assert data[f"{side} gain"].tolist() == pytest.approx(gain.tolist())
+        assert (data[f"{side} gain, low"] < data[f"{side} gain"]).all()
+    assert data["images"].tolist() == [7, 7, 14]
+
+
+def test_seeds_are_the_spread_of_split_means(rows, tables):
+    data = tables["seeds"].data.set_index(["task", "split"])
+    key = ("spinal", "nwu", "ucl")
+    means = [100 * splits(rows[rows["repeat"] == r], INTENT)[key] for r in (0, 1)]
+    row = data.loc[("spinal", "nwu -> ucl")]
+    assert row["intent, sd"] == pytest.approx(stdev(means))
+    assert row["intent"] == pytest.approx(fmean(means))
+    assert row["repeats"] == 2
+    spreads = data.loc["spinal"].drop(ALL_SPLITS)["gain, sd"]
+    assert data.loc[("spinal", ALL_SPLITS), "gain, sd"] == pytest.approx(fmean(spreads))
