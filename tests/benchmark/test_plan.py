@@ -185,7 +185,7 @@ def test_a_folder_of_other_settings_is_refused(folder, tmp_path):
     more = read_plan_of(folder, PLAN.replace("repeats = 2", "repeats = 3"))
     results.open(more, expand(more))  # more of the same is fine
     other = read_plan_of(folder, PLAN.replace("steps = 2", "steps = 3"))
-    with pytest.raises(InvalidSetting, match="other settings: .*train"):
+    with pytest.raises(InvalidSetting, match=r"other settings: .*train"):
         results.open(other, expand(other))
 
 
