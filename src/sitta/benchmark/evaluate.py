@@ -87,23 +87,21 @@ def _together(
     plan: Plan, cells: Sequence[Cell], model: Any, samples: Samples, in_draw: Any
 ) -> Iterator[tuple[Cell, Rows]]:
     """Rows of cells that share their members; the oracle picks from those of the grid."""
-    asked = [c.variant for c in cells if c.variant.method != ORACLE]
-    wants_oracle = len(asked) < len(cells)
-    choice = [Variant("source", {"lam": lam}) for lam in grid(plan.step) if wants_oracle]
-    methods = [variant.build(model) for variant in (*asked, *choice)]
-    found: list[Rows] = [[] for _ in methods]
+    choice = [Variant("source", {"lam": lam}) for lam in grid(plan.step)]
+    asked = {str(c.variant): c.variant for c in cells}
+    if asked.pop(ORACLE, None):
+        asked |= {str(variant): variant for variant in choice}  # most are asked for already
+    methods = [variant.build(model) for variant in asked.values()]
+    found: dict[str, Rows] = {name: [] for name in asked}
     for part in _parts(samples):
         start = time.perf_counter()
         predictions = together(methods, part.images, members_at_once=AT_ONCE)
         seconds = (time.perf_counter() - start) / len(part)
-        for rows, prediction in zip(found, predictions, strict=True):
+        for rows, prediction in zip(found.values(), predictions, strict=True):
             rows += _rows(plan, part, in_draw, prediction, seconds)
-    done = iter(found)
     for cell in cells:
-        if cell.variant.method == ORACLE:
-            yield cell, _best(found[len(asked) :])
-        else:
-            yield cell, next(done)
+        oracle = cell.variant.method == ORACLE
+        yield cell, _best([found[str(v)] for v in choice]) if oracle else found[str(cell.variant)]
 
 
 def _best(choice: Sequence[Rows]) -> Rows:
