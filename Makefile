@@ -9,7 +9,7 @@ demo: .venv/installed  ## adapt a small trained model to images of three unseen 
 	@echo "demo: adapts a model to phantom images of three unseen sites and draws the result"
 	@$(BIN)/sitta demo
 
-test: .venv/installed-dev .venv/browser check pytest bench-smoke  ## all checks and all tests
+test: .venv/installed-dev .venv/browser check pytest  ## all checks and all tests
 
 check: .venv/installed-dev
 	@echo "check: style, types, layers, spelling"

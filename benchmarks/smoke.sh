@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A whole benchmark of phantoms in a temporary folder: local, then on Ray, and both must agree.
 set -euo pipefail
-bin="$(cd "$(dirname "$0")/../.venv/bin" && pwd)"
+bin="$(cd "$(dirname "$0")/../.venv/bin" && pwd)"  # made by: make bench-smoke
 plan="$(cd "$(dirname "$0")" && pwd)/smoke.toml"
 place="$(mktemp -d)"
 trap 'rm -rf "$place"' EXIT

@@ -1,41 +1,27 @@
 """The benchmark as a person runs it."""
 
-import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from sitta.cli import main
 from tests.benchmark import tiny
 
-
-def sitta_command(*words, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "sitta", *map(str, words)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        check=False,
-        timeout=250,
-    )
+SMOKE = Path(__file__).parents[2] / "benchmarks" / "smoke.sh"
 
 
-def test_from_plan_to_page(tmp_path):
-    tiny.make(tmp_path, tiny.ONCE)
-    done = sitta_command("bench", "run", "plan.toml", "--out", "out", "--workers", 2, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "52 of 52 done" in done.stdout
-    told = sitta_command("bench", "status", "out", "--json", cwd=tmp_path)
-    assert {row["kind"] for row in json.loads(told.stdout)["work"]} >= {"train", "members"}
-    shown = sitta_command("bench", "table", "out", "overall", "paired", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
-    assert "Source (no adaptation)" in shown.stdout
-    assert "Oracle lambda" in shown.stdout
-    page = sitta_command("bench", "report", "out", "--out", "bench.html", cwd=tmp_path)
-    assert page.returncode == 0, page.stderr
-    text = (tmp_path / "bench.html").read_text()
-    assert "InTEnt" in text
-    assert "not a medical device" in text
+def test_a_whole_benchmark_on_this_machine_and_on_ray():
+    """What ``make bench-smoke`` runs: plan, run, status, tables, figures and the page."""
+    pytest.importorskip("ray")
+    done = subprocess.run([SMOKE], capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("74 of 74 done") == 3
+    assert "the tables of both runs are equal" in done.stdout
+    for name in ("overall", "lambda-phantom", "change-phantom", "trust-phantom", "sweep"):
+        assert f"figures/{name}.svg" in done.stdout
+    assert "report.html" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -48,11 +34,13 @@ def test_from_plan_to_page(tmp_path):
         (("bench", "run", "none.toml", "--out", "out"), "No such file"),
     ],
 )
-def test_mistakes_end_in_one_sentence(words, said, tmp_path):
+def test_mistakes_end_in_one_sentence(words, said, tmp_path, monkeypatch, capsys):
     tiny.make(tmp_path)
     (tmp_path / "wrong.toml").write_text(tiny.PLAN.replace('"tent"', '"tints"'))
-    done = sitta_command(*words, cwd=tmp_path)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["sitta", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
