@@ -99,7 +99,7 @@ def test_zoo_lists_models(zoo, tmp_path):
     assert max(map(len, done.stdout.splitlines())) <= 80
     for word in ("phantom-alder", "chest-mcu", "chest/mcu", "validation Dice", "MB"):
         assert word in done.stdout
-    wrong = sitta_command("zoo", "chest-chn", cwd=tmp_path)
+    wrong = sitta_command("zoo", "chest-moon", cwd=tmp_path)
     assert wrong.returncode == 2
     assert re.search("no such model.*chest-mcu", wrong.stderr)
 

@@ -64,15 +64,14 @@ def _overview(found: list[Entry]) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("model", style="bold", no_wrap=True)
-    table.add_column("task", no_wrap=True)
-    table.add_column("trained on")
+    table.add_column("trained on")  # task and domain
     for title in ("images", "validation Dice", "size"):
-        table.add_column(title, justify="right", no_wrap=title == "size")
+        table.add_column(title, justify="right", no_wrap=True)
     for e in found:
         source = "cannot be read: --verify tells why" if e.problem else e.source
         images = "" if e.images is None else f"{e.images:,}"
         dice = "" if e.dice is None else f"{e.dice:.3f}"
-        table.add_row(e.name, e.task, source, images, dice, f"{e.size / 1e6:.1f} MB")
+        table.add_row(e.name, source, images, dice, f"{e.size / 1e6:.1f} MB")
     return table
 
 
