@@ -9,7 +9,9 @@ demo: .venv/installed  ## adapt a small trained model to images of three unseen 
 	@echo "demo: adapts a model to phantom images of three unseen sites and draws the result"
 	@$(BIN)/sitta demo
 
-test: .venv/installed-dev .venv/browser check pytest  ## all checks and all tests
+test: .venv/created  ## all checks and all tests; what does not wait for the other goes side by side
+	@$(MAKE) --no-print-directory -j2 .venv/installed-dev .venv/browser
+	@$(MAKE) --no-print-directory -j2 check pytest
 
 check: .venv/installed-dev
 	@echo "check: style, types, layers, spelling"

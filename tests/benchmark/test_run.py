@@ -97,7 +97,7 @@ def test_killed_at_twenty_random_moments_it_comes_to_the_same(results, plan, tmp
     while kills < 20:
         process = SERVER.Process(target=job, args=(plan, folder))
         process.start()
-        process.join(chance.uniform(0.1, 1.5))
+        process.join(chance.uniform(0.05, 0.9))
         if process.is_alive():
             os.kill(process.pid, signal.SIGKILL)
             kills += 1

@@ -226,7 +226,7 @@ def test_the_listing(folder):
     assert done.exit_code == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     line = next(x for x in done.stdout.splitlines() if "chest-mcu" in x)
-    assert line.split() == ["chest-mcu", "chest", "chest/mcu", "11", "0.912", "0.1", "MB"]
+    assert line.split() == ["chest-mcu", "chest/mcu", "11", "0.912", "0.1", "MB"]
     assert "no zoo here" not in done.stdout
     found = json.loads(run("zoo", "--json").stdout)
     assert [e["name"] for e in found] == ["phantom-alder", "chest-mcu", "retina-rite"]

@@ -202,10 +202,10 @@ def test_an_error_in_a_model_is_a_failure_and_not_the_end(images, tmp_path, monk
 @pytest.mark.parametrize("task", ["chest", "retina", "spinal"])
 def test_real_images_of_all_tasks_go_through(real_data, tmp_path, task):
     domain = sorted((real_data / task).iterdir())[0]
-    chosen = sorted((domain / "images").iterdir())[:2]
+    chosen = sorted((domain / "images").iterdir())[: 1 if task == "spinal" else 2]  # of slices
     changes = {**TASKS[task].as_dict(), "channels": 1}
     run = predict(Plan("phantom-alder", preprocess=changes), chosen, tmp_path / "out")
-    assert run.counts == {"done": 2, "skipped": 0, "failed": 0}
+    assert run.counts == {"done": len(chosen), "skipped": 0, "failed": 0}
     loaded = load_model("phantom-alder", changes=changes)
     ready = loaded.preprocess.apply(read(chosen[0]))
     p = sitta.InTEnt(loaded.model)(ready.values[:8])
