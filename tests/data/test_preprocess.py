@@ -6,7 +6,6 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -42,7 +41,7 @@ def test_all_48_orientations_give_the_same_slices_and_go_back(codes):
     values, image = body(codes)
     keep = Preprocess(size=None, fit="none", scale="none")
     ready = keep.apply(image)
-    assert np.array_equal(ready.values[:, 0].numpy(), values)
+    assert np.array_equal(ready.values[:, 0], values)
     assert np.array_equal(ready.placement.restore(ready.values)[0], image.pixels[0])
     mask = (image.pixels[0] % 7 == 0).astype(np.uint8)
     assert np.array_equal(ready.placement.restore_mask(ready.placement.masks(mask)), mask)
@@ -55,7 +54,7 @@ def test_planes(plane, code):
     _, image = body("LAS")
     turn = ornt_transform(axcodes2ornt(tuple("LAS")), axcodes2ornt(tuple(code)))
     ready = Preprocess(size=None, fit="none", scale="none", plane=plane).apply(image)
-    assert np.array_equal(ready.values[:, 0].numpy(), nib.apply_orientation(image.pixels[0], turn))
+    assert np.array_equal(ready.values[:, 0], nib.apply_orientation(image.pixels[0], turn))
 
 
 def test_an_image_of_one_slice_is_cut_along_that_slice():
@@ -96,7 +95,7 @@ def test_a_mask_of_several_classes_goes_there_and_back():
     labels[:20, :20], labels[20:, 10:30] = 1, 2
     place = Preprocess(size=(20, 20)).place(picture(np.zeros((1, 40, 40))))
     small = place.masks(labels, classes=3)
-    assert small.unique().tolist() == [0, 1, 2]
+    assert np.unique(small).tolist() == [0, 1, 2]
     assert (place.restore_mask(small, classes=3) == labels).mean() > 0.98
 
 
@@ -111,8 +110,8 @@ def test_each_slice_is_scaled_on_its_own_after_the_crop():
     volume = np.stack([np.full((8, 8), 5.0), np.full((8, 8), 50.0), np.full((8, 8), 7.0)])
     volume[0, 4, 4], volume[1, 0, 0] = 9.0, 1e6  # inside the crop, outside of it
     ready = Preprocess(size=(4, 4), fit="crop").apply(picture(volume[None]))
-    assert ready.values.amin(dim=(1, 2, 3)).tolist() == [0, 0, 0]
-    assert ready.values.amax(dim=(1, 2, 3)).tolist() == [1, 0, 0]
+    assert ready.values.min(axis=(1, 2, 3)).tolist() == [0, 0, 0]
+    assert ready.values.max(axis=(1, 2, 3)).tolist() == [1, 0, 0]
 
 
 def test_channels():
@@ -123,7 +122,7 @@ def test_channels():
     colour = Preprocess(size=None, fit="none", channels=3).apply(picture(red)).values
     assert colour[0, :, 0, 0].tolist() == [1, 0, 0]
     repeated = Preprocess(size=None, fit="none", channels=3).apply(picture(red[:1])).values
-    assert torch.equal(repeated[0, 0], repeated[0, 2])
+    assert np.array_equal(repeated[0, 0], repeated[0, 2])
     with pytest.raises(sitta.InvalidImage, match=r"has 2 channels.*1, or 3"):
         Preprocess().apply(picture(red[:2]))
 
@@ -136,7 +135,7 @@ sides = st.tuples(st.just(1), st.integers(1, 12), st.integers(1, 12))
 @settings(max_examples=150)
 def test_no_finite_image_gives_anything_but_finite_inputs(pixels, scale):
     values = Preprocess(size=(7, 9), scale=scale).apply(picture(pixels)).values
-    assert torch.isfinite(values).all()
+    assert np.isfinite(values).all()
     if scale == "min-max":
         assert values.min() >= 0
         assert values.max() <= 1
@@ -153,7 +152,7 @@ def test_a_large_offset_costs_no_contrast():
     pixels = np.random.default_rng(0).random((1, 16, 16))
     plain = Preprocess(size=(8, 8)).apply(picture(pixels)).values
     lifted = Preprocess(size=(8, 8)).apply(picture(pixels * 1e-3 + 1e6)).values
-    torch.testing.assert_close(plain, lifted, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(plain, lifted, atol=1e-5)
 
 
 def test_it_survives_a_checkpoint():
@@ -200,3 +199,10 @@ def test_real_masks_come_back_in_their_own_geometry(real_data, tmp_path):
     again = nib.load(tmp_path / "mask.nii.gz")
     assert np.array_equal(again.affine, image.geometry.affine)
     assert np.array_equal(np.asarray(again.dataobj), back)
+
+
+def test_values_that_overflow_are_left_to_the_model_to_refuse_without_a_warning():
+    pixels = np.zeros((1, 64, 64))
+    pixels[0, 5, 5] = 1e300
+    values = Preprocess(size=(32, 32), scale="none").apply(picture(pixels)).values
+    assert not np.isfinite(values).all()

@@ -89,7 +89,7 @@ def test_the_checkpoint_reaches_the_dice_that_its_card_tells(job, tmp_path):
         image = sitta.data.images.read(pairs[name].image)
         ready = longer.preprocess.apply(image)
         truth = ready.placement.masks(sitta.data.images.read_mask(pairs[name].mask, image))
-        found = (model(ready.values)[:, 0] > 0).long()
+        found = (model(torch.from_numpy(ready.values))[:, 0] > 0).long().numpy()
         scores.append(float(2 * (found * truth).sum() / (found.sum() + truth.sum())))
     assert sum(scores) / len(scores) == pytest.approx(result.dice, abs=1e-5)
     assert result.dice > 0.5  # it learns

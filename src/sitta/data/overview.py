@@ -48,9 +48,9 @@ def _panel(ax: Any, domain: Domain) -> None:
     labels = read_mask(pair.mask, like=image)
     usual = TASKS.get(domain.task, Preprocess(channels=3 if len(image.pixels) == 3 else 1))
     ready = usual.apply(image)
-    masks = ready.placement.masks(labels).numpy()
+    masks = ready.placement.masks(labels)
     at = int(masks.reshape(len(masks), -1).sum(axis=1).argmax())  # the slice with most foreground
-    pixels = np.moveaxis(ready.values[at].numpy(), 0, -1)
+    pixels = np.moveaxis(ready.values[at], 0, -1)
     ax.imshow(pixels if pixels.shape[-1] == 3 else pixels[..., 0], cmap="gray", vmin=0, vmax=1)
     if masks[at].any():
         ax.contour(masks[at], levels=[0.5], colors=["#ff4d4d"], linewidths=0.9)

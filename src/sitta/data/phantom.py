@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional as F
 
 from sitta.data.images import Geometry, Image, write_map, write_mask
+from sitta.data.resample import resize
 from sitta.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Array = NDArray[np.float64]
 
@@ -77,15 +79,10 @@ def draw(
         >>> image.shape, mask.shape, mask.unique().tolist()
         (torch.Size([1, 64, 64]), torch.Size([64, 64]), [0, 1])
     """
-    if site not in SITES:
-        raise InvalidSetting("There is no such site.", allowed=", ".join(SITES), got=repr(site))
-    if len(size) not in (2, 3) or min(size) < 8:
-        raise InvalidSetting("size is out of range.", allowed="2 or 3 sides >= 8", got=str(size))
-    scene, mask = _scene(np.random.default_rng([seed, index]), tuple(size))
-    chance = np.random.default_rng([seed, index, 1 + list(SITES).index(site)])
-    seen = _scan(SITES[site], scene, chance)
-    image = (seen - seen.min()) / max(float(np.ptp(seen)), 1e-12)
-    return torch.from_numpy(image.astype(np.float32))[None], torch.from_numpy(mask.astype(np.int64))
+    import torch  # here, so that files of phantoms are written without it
+
+    image, mask = _drawn(site, index, size, seed)
+    return torch.from_numpy(image)[None], torch.from_numpy(mask)
 
 
 def batch(
@@ -98,6 +95,8 @@ def batch(
         >>> images.shape, masks.shape
         (torch.Size([2, 1, 32, 32]), torch.Size([2, 32, 32]))
     """
+    import torch
+
     pairs = [draw(site, start + i, size, seed) for i in range(count)]
     return torch.stack([image for image, _ in pairs]), torch.stack([mask for _, mask in pairs])
 
@@ -109,10 +108,25 @@ def write(
     folder = Path(root) / "phantom" / site
     suffix, name = (".png" if len(size) == 2 else ".nii.gz"), "scene-{:04d}{}".format
     for index in range(count):
-        image, mask = draw(site, index, size, seed)
-        like = Image(image.numpy(), Geometry(tuple(size)), "phantom", folder)
-        write_map(image[0].numpy(), folder / "images" / name(index, suffix), like)
-        write_mask(mask.numpy(), folder / "masks" / name(index, suffix), like)
+        image, mask = _drawn(site, index, size, seed)
+        like = Image(image[None], Geometry(tuple(size)), "phantom", folder)
+        write_map(image, folder / "images" / name(index, suffix), like)
+        write_mask(mask, folder / "masks" / name(index, suffix), like)
+
+
+def _drawn(
+    site: str, index: int, size: Sequence[int], seed: int
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Image and mask ``(*size)``."""
+    if site not in SITES:
+        raise InvalidSetting("There is no such site.", allowed=", ".join(SITES), got=repr(site))
+    if len(size) not in (2, 3) or min(size) < 8:
+        raise InvalidSetting("size is out of range.", allowed="2 or 3 sides >= 8", got=str(size))
+    scene, mask = _scene(np.random.default_rng([seed, index]), tuple(size))
+    chance = np.random.default_rng([seed, index, 1 + list(SITES).index(site)])
+    seen = _scan(SITES[site], scene, chance)
+    image = (seen - seen.min()) / max(float(np.ptp(seen)), 1e-12)
+    return image.astype(np.float32), mask.astype(np.int64)
 
 
 def _scene(chance: np.random.Generator, size: tuple[int, ...]) -> tuple[Array, NDArray[np.bool_]]:
@@ -183,8 +197,11 @@ def _smooth(chance: np.random.Generator, size: tuple[int, ...], sigma: float) ->
 
 def _coarse(values: Array, share: float) -> Array:
     """Averaged down to a share of the pixels along each side, and interpolated back."""
-    mode = {2: "bilinear", 3: "trilinear"}[values.ndim]
-    small = [max(2, round(n * share)) for n in values.shape]
-    low = F.interpolate(torch.from_numpy(values)[None, None], size=small, mode="area")
-    full = F.interpolate(low, size=values.shape, mode=mode, align_corners=False)
-    return np.asarray(full[0, 0].numpy())
+    low = values
+    for axis, n in enumerate(values.shape):
+        small = max(2, round(n * share))
+        starts = np.arange(small) * n // small
+        ends = -(-np.arange(1, small + 1) * n // small)  # neighbours share a pixel that both cut
+        means = [low.take(range(a, b), axis).mean(axis) for a, b in zip(starts, ends, strict=True)]
+        low = np.stack(means, axis)
+    return np.asarray(resize(low[None, None], values.shape)[0, 0])

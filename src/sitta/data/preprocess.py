@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from sitta.data.orientation import PLANES, Orientation
 from sitta.data.picture import Array, Image
@@ -41,7 +39,7 @@ class Preprocess:
         >>> film = Image(np.random.rand(3, 40, 30), Geometry((40, 30)), "PNG", "film.png")
         >>> ready = Preprocess(size=(16, 16)).apply(film)
         >>> ready.values.shape
-        torch.Size([1, 1, 16, 16])
+        (1, 1, 16, 16)
         >>> ready.placement.restore(ready.values).shape
         (1, 40, 30)
     """
@@ -96,16 +94,16 @@ class Preprocess:
             spacing: Millimetres a pixel (slices, rows, columns), for files that do not say.
 
         Returns:
-            Values ``(N, C, *s)``: one image, the N slices of a volume, or one volume; and the way
-            back.
+            Values ``(N, C, *s)``, float32: one image, the N slices of a volume, or one volume; and
+            the way back.
         """
         placement = self.place(image, spacing)
         pixels = _channels(image, self.channels)  # (C, *S)
         pixels = pixels if self.scale == "none" else _tamed(pixels)
-        inputs = torch.from_numpy(placement.inputs(pixels))  # (N, C, *native)
-        inputs = resize(inputs, placement.resized)
+        with np.errstate(over="ignore", invalid="ignore"):  # a model refuses what is not finite
+            inputs = resize(placement.inputs(pixels), placement.resized)  # (N, C, *resized)
         if self.size is not None and self.fit == "crop":
-            inputs = torch.stack([crop(x, self.size, fill=None) for x in inputs])
+            inputs = np.stack([crop(x, self.size, fill=None) for x in inputs])
         return Ready(_scaled(inputs, self.scale), placement)
 
     def place(self, image: Image, spacing: Sequence[float] | None = None) -> Placement:
@@ -151,24 +149,24 @@ class Placement:
             values = values.transpose(0, *range(values.ndim - 1, 0, -1))
         cut = self.orientation.apply(values.reshape(-1, *self.orientation.shape))  # (C, D, H, W)
         planes = np.moveaxis(cut, 1, 0) if len(self.native) == 2 else cut[None]
-        return np.array(planes, dtype=np.float32)  # a copy: flips are views
+        return np.array(planes, dtype=np.float32, order="C")  # a copy: flips are views
 
-    def masks(self, labels: Array, classes: int = 2) -> Tensor:
+    def masks(self, labels: Array, classes: int = 2) -> Array:
         """Labels ``(*S)`` as in the file to ``(N, *s)``."""
-        found = torch.from_numpy(self.inputs(labels[None])[:, 0]).to(torch.int64)
+        found = self.inputs(labels[None])[:, 0].astype(np.int64)
         return crop(resize_mask(found, self.resized, classes), self.size)
 
-    def restore(self, maps: Tensor) -> Array:
+    def restore(self, maps: Array) -> Array:
         """Maps ``(N, C, *s)`` of the inputs back to ``(C, *S)`` of the file; 0 outside a crop."""
-        full = resize(crop(maps.detach().cpu().float(), self.resized), self.native)
-        cut = full.movedim(1, 0) if len(self.native) == 2 else full[0]
-        values = self.orientation.undo(cut.reshape(len(cut), *self._turned).numpy())
+        full = resize(crop(np.asarray(maps, dtype=np.float32), self.resized), self.native)
+        cut = np.moveaxis(full, 1, 0) if len(self.native) == 2 else full[0]
+        values = self.orientation.undo(cut.reshape(len(cut), *self._turned))
         flat = values.reshape(len(cut), *(self.shape[::-1] if self.reverse else self.shape))
         return flat.transpose(0, *range(flat.ndim - 1, 0, -1)) if self.reverse else flat
 
-    def restore_mask(self, labels: Tensor, classes: int = 2) -> Array:
+    def restore_mask(self, labels: Array, classes: int = 2) -> Array:
         """Labels ``(N, *s)`` of the inputs back to ``(*S)`` of the file; 0 outside a crop."""
-        shares = torch.stack([labels == c for c in range(1, classes)], dim=1)  # (N, C - 1, *s)
+        shares = np.stack([labels == c for c in range(1, classes)], axis=1)  # (N, C - 1, *s)
         found = self.restore(shares)
         rest = 1 - found.sum(axis=0, keepdims=True)
         return np.asarray(np.concatenate([rest, found]).argmax(axis=0).astype(np.uint8))
@@ -182,7 +180,7 @@ class Placement:
 class Ready:
     """The inputs of a model, ``(N, C, *s)``, and the way back to the file."""
 
-    values: Tensor
+    values: Array
     placement: Placement
 
 
@@ -217,24 +215,32 @@ def _channels(image: Image, wanted: int) -> Array:
 
 
 def _tamed(pixels: Array) -> Array:
-    """The whole file in [0, 1], so that neither a large offset nor a large scale costs digits."""
-    pixels = pixels / max(float(np.abs(pixels).max()), 1e-300)  # first: their range may overflow
-    low = pixels.min()
-    return np.asarray((pixels - low) / max(float(pixels.max() - low), 1e-300))
+    """The whole file in [0, 1], so that neither a large offset nor a large scale costs digits.
+
+    In place, and with few looks at the pixels: of a large film, this takes longest of all.
+    """
+    low, high = float(pixels.min()), float(pixels.max())
+    most = max(abs(low), abs(high), 1e-300)
+    pixels /= most  # first: their range may overflow
+    pixels -= low / most
+    pixels /= max(high / most - low / most, 1e-300)
+    return pixels
 
 
-def _scaled(inputs: Tensor, scale: str) -> Tensor:
+def _scaled(inputs: Array, scale: str) -> Array:
     """Each input (C, *s) on its own; one without contrast becomes 0."""
     if scale == "none":
         return inputs
-    values = inputs.flatten(1).double()
+    values = inputs.astype(np.float64)
+    sides = tuple(range(1, inputs.ndim))
     if scale == "min-max":
-        low, width = values.amin(1), values.amax(1) - values.amin(1)
+        low = values.min(axis=sides, keepdims=True)
+        width = values.max(axis=sides, keepdims=True) - low
     else:
-        low, width = values.mean(1), values.std(1, unbiased=False)
-    sides = (-1, *[1] * (inputs.dim() - 1))
-    flat = (inputs.double() - low.view(sides)) / width.clamp(min=FLAT).view(sides)
-    return torch.where((width > FLAT).view(sides), flat, 0.0).float()
+        low = values.mean(axis=sides, keepdims=True)
+        width = values.std(axis=sides, keepdims=True)
+    flat = (values - low) / np.maximum(width, FLAT)
+    return np.where(width > FLAT, flat, 0.0).astype(np.float32)
 
 
 TASKS: dict[str, Preprocess] = {

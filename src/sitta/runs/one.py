@@ -67,7 +67,7 @@ def predict_file(
     start = time.perf_counter()
     image = read(item.path)
     ready = preprocess.apply(image)
-    parts = [adapt(part) for part in ready.values.split(at_once)]
+    parts = [adapt(part) for part in torch.from_numpy(ready.values).split(at_once)]
     seconds = time.perf_counter() - start
     rows = [_row(item, p, n, seconds) for n, p in _slices(parts)]
     shown = max(range(len(rows)), key=lambda n: (rows[n]["doubt"], rows[n]["area"]))
@@ -122,17 +122,19 @@ def _restored(
     parts: list[Prediction], placement: Placement, save: frozenset[str]
 ) -> tuple[Array, dict[str, Array]]:
     """The mask and the maps that are asked for, in the geometry of the file."""
-    probability = placement.restore(torch.cat([p.probability for p in parts]))  # (C, *S)
+    probability = placement.restore(
+        torch.cat([p.probability for p in parts]).cpu().numpy()
+    )  # (C, *S)
     decided = labels(torch.from_numpy(np.ascontiguousarray(probability))[None], parts[0].activation)
     maps: dict[str, Array] = {}
     if "probability" in save:
         maps |= _channels("probability", probability, parts[0].activation)
     if "uncertainty" in save:
         whole = torch.cat([p.uncertainty for p in parts])[:, None]
-        maps["uncertainty"] = placement.restore(whole)[0]
+        maps["uncertainty"] = placement.restore(whole.cpu().numpy())[0]
     if "members" in save:
         for k, lam in enumerate(parts[0].lambdas.tolist()):
-            member = placement.restore(torch.cat([p.members[k] for p in parts]))
+            member = placement.restore(torch.cat([p.members[k] for p in parts]).cpu().numpy())
             maps |= _channels(f"member-{lam:.2f}", member, parts[0].activation)
     return decided[0].numpy().astype(np.uint8), maps
 

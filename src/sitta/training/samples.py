@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sitta.data.domains import Domain, Pair
 from sitta.data.images import read, read_mask
+from sitta.data.picture import Array
 from sitta.data.preprocess import Preprocess
 from sitta.errors import InvalidImage
 
@@ -86,8 +88,8 @@ def load(
             fix="train with a size and fit resize or crop",
         )
     return Samples(
-        torch.cat([f.images for f in found]),
-        torch.cat([f.masks for f in found]),
+        torch.from_numpy(np.concatenate([f.images for f in found])),
+        torch.from_numpy(np.concatenate([f.masks for f in found])),
         tuple(pair.name for pair, _ in rows),
         tuple(pair.subject for pair, _ in rows),
         tuple(number for _, number in rows),
@@ -100,8 +102,8 @@ class _File:
     """What one pair gives: its inputs and masks, which slices they are, and how many are not."""
 
     pair: Pair
-    images: Tensor
-    masks: Tensor
+    images: Array
+    masks: Array
     kept: list[int]
     left_out: int
 
