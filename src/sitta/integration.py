@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sitta.entropy import Activation, full_precision, labels
-
-FLAT = 1e-6  # bits: below this range the figures of the members differ by rounding only
+from sitta.notes import FLAT
 
 Figure = Literal["mean", "balanced", "sharpness"]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sitta import trust
 from sitta.entropy import Activation, labels, probability_entropy
+from sitta.notes import codes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -170,21 +172,49 @@ class Prediction:
 
     @cached_property
     def notes(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
-        """Codes of what a person should know, for each image; ``sitta.trust.NOTES`` explains."""
-        o = self._outcome
-        shapes = (-1, len(self))
-        found = trust.notes(
-            o.images,
-            self.areas.reshape(shapes),
-            self.area.reshape(-1),
-            o.figures,
-            o.usable,
-            self.agreement.reshape(-1),
-            o.distance,
+        """Codes of what a person should know, for each image; ``sitta.notes.NOTES`` explains."""
+        o, values = self._outcome, self._outcome.images.flatten(1)
+        found = codes(
+            _array(self.areas.reshape(-1, len(self))),
+            _array(self.area.reshape(-1)),
+            _array(o.figures),
+            _array(o.usable),
+            _array(self.agreement.reshape(-1)),
+            _array(o.distance),
+            _array(values.amax(dim=1) == values.amin(dim=1)),
             o.limits,
         )
         every = tuple((*seen, *went) for seen, went in zip(found, o.codes, strict=True))
         return every if self._batched else every[0]
+
+    def arrays(self) -> dict[str, Any]:
+        """All that was computed, as NumPy arrays with their N axis, for what does without torch.
+
+        Besides the attributes of this class: ``images``; ``usable`` ``(K, N)``, False where a
+        member was not finite; ``codes``, the notes on how each image went; ``limits``; ``updated``.
+
+        Example:
+            >>> import sitta, torch
+            >>> model = sitta.models.UNet(channels=4, multipliers=(1, 2))
+            >>> sitta.InTEnt(model)(torch.rand(1, 16, 16)).arrays()["members"].shape
+            (6, 1, 1, 16, 16)
+        """
+        o, whole = self._outcome, self if self._batched else self[:]
+        tensors = {
+            "images": o.images,
+            "lambdas": o.lambdas,
+            "probability": o.probability,
+            "members": o.members,
+            "entropies": o.figures,
+            "weights": o.weights,
+            "usable": o.usable,
+            "agreement": whole.agreement,
+            "uncertainty": whole.uncertainty,
+            "disagreement": whole.disagreement,
+            "distance": o.distance,
+        }
+        plain = {"activation": o.activation, "codes": o.codes, "limits": o.limits}
+        return {name: _array(t) for name, t in tensors.items()} | plain | {"updated": o.updated}
 
     def summary(self) -> str:
         """A short text for people: members, areas, trust and notes of each image."""
@@ -201,3 +231,10 @@ class Prediction:
         from sitta.plotting import plot
 
         return plot(self[index])
+
+
+def _array(figures: Tensor) -> NDArray[Any]:
+    """As NumPy has it: on the CPU, and no type that it does not know."""
+    short = figures.is_floating_point() and figures.element_size() < 4
+    found: NDArray[Any] = (figures.float() if short else figures).detach().cpu().numpy()
+    return found

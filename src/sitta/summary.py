@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from sitta.trust import NOTES
+from sitta.notes import NOTES
 
 if TYPE_CHECKING:
     from sitta.prediction import Prediction

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from sitta.census import Census, census
 from sitta.entropy import Activation, probabilities
-from sitta.errors import InvalidImage, SittaError, UnsupportedModel
+from sitta.errors import SittaError, UnsupportedModel
 from sitta.intake import as_batch, explain
 from sitta.integration import integrate, weigh
+from sitta.notes import Limits, require_usable
 from sitta.prediction import Outcome, Prediction
 from sitta.settings import Rule, check, rules, setting
-from sitta.trust import Limits
 from sitta.twin import Output, Twin, Twins, unwrap
 
 T = TypeVar("T")
@@ -187,7 +187,7 @@ class Method(ABC):
         """
         usable = logits.flatten(2).isfinite().all(dim=2) & figures.isfinite()  # (K, N)
         if not usable.all():
-            _require_usable(usable, images)
+            require_usable(usable.cpu().numpy(), images.float().cpu().numpy())
             logits = torch.where(usable.view(*usable.shape, *[1] * (logits.dim() - 2)), logits, 0.0)
             figures = torch.where(usable, figures, 1.0)
         if weights is None:
@@ -209,20 +209,9 @@ class Method(ABC):
             codes=tuple((*c, *sorted(twin.notes)) for c in codes or [()] * len(images)),
             updated=updated,
             distance=distance.cpu(),
-            limits=Limits.of(unwrap(self.model)),
+            limits=Limits.of(getattr(unwrap(self.model), "card", None)),
         )
 
 
 def _rebuild(kind: type[Method], settings: dict[str, Any]) -> Method:
     return kind(**settings)
-
-
-def _require_usable(usable: Tensor, images: Tensor) -> None:
-    lost = (~usable.any(dim=0)).nonzero().flatten().tolist()
-    if lost:
-        values = images[lost[0]]
-        raise InvalidImage(
-            "The model's output is not finite under any lambda: the image's values overflow in it.",
-            got=f"image {lost[0]} with values from {values.min():.3g} to {values.max():.3g}",
-            fix="scale the image as in training, most often to [0, 1]",
-        )

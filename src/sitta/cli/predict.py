@@ -169,7 +169,7 @@ def conclusion(console: Console, run: Run, out: Path) -> None:
     from rich import box
     from rich.table import Table
 
-    from sitta.trust import NOTES
+    from sitta.notes import NOTES
 
     counts = Table(box=box.SIMPLE_HEAD)
     told = {"predicted": "done", "done before": "skipped", "failed": "failed"}

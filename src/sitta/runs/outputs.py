@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from sitta.data.images import stem, suffix, write_map, write_mask
+from sitta.notes import NOTES
 from sitta.runs.inputs import Item
 from sitta.runs.one import Done
 from sitta.storage import finished
-from sitta.trust import NOTES
 
 PLAIN = (
     "file",
