@@ -22,7 +22,7 @@ METHOD, PRE, OUT = "Method", "Preprocessing (of the model, unless said otherwise
 @app.command()
 def predict(
     model: Annotated[
-        str, typer.Argument(help="A model's name, a checkpoint, or package.module:factory.")
+        str, typer.Argument(help="A model's name, a checkpoint, .onnx, or package.module:factory.")
     ],
     inputs: Annotated[list[str], typer.Argument(help="Files, folders, patterns.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for all that is written.")],
@@ -83,10 +83,13 @@ def predict(
 
     from sitta.runs import Plan
     from sitta.runs import predict as run
+    from sitta.runs.graph import is_graph
 
     changes = given(size=sides(size, int), fit=fit, spacing=sides(spacing, float))
     changes |= given(channels=channels, scale=scale, plane=plane, dims=dims)
-    chosen = {**_settings(method, settings or []), **given(strategy=strategy, step=step)}
+    words = settings or []
+    chosen = _plain_settings(words) if is_graph(model) else _settings(method, words)
+    chosen |= given(strategy=strategy, step=step)
     plan = Plan(
         model,
         method,
@@ -135,6 +138,20 @@ def _settings(method: str, words: list[str]) -> dict[str, Any]:
                 got=word,
             )
         found[name] = known[name][1].parse(value)
+    return found
+
+
+def _plain_settings(words: list[str]) -> dict[str, Any]:
+    """NAME=VALUE for a graph, whose file knows them: without the registry, which needs torch."""
+    from sitta.errors import InvalidSetting
+    from sitta.settings import Rule
+
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise InvalidSetting("A setting is NAME=VALUE.", got=word)
+        found[name] = Rule("", low=0, many="," in value, optional=True).parse(value)
     return found
 
 

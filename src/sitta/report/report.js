@@ -91,7 +91,7 @@
   function member(record, k) {
     const { picture, row, lambdas } = record;
     const kind = k === record.source_member ? "source" : "mask";
-    const said = [kind === "source" && "source", !picture.members[k] && "empty"].filter(Boolean);
+    const said = [kind === "source" && "source", picture.members[k] === "" && "empty"].filter(Boolean);
     const [weight, entropy] = [row.weights[k], row.entropies[k]];
     const bar = make("i.fill");
     bar.style.width = `${100 * Math.min(1, weight || 0)}%`;

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sitta.errors import MissingExtra, SittaError
-from sitta.runs.engine import Plan, Result, Worker, attempt
+from sitta.runs.engine import Result, Worker, attempt
 from sitta.runs.inputs import Item
+from sitta.runs.plan import Plan
 
 AHEAD = 2  # files that wait at each actor, so that none is idle while results travel
 
@@ -18,10 +19,7 @@ class Station:
     """An actor: holds a model on its node and predicts what it is given."""
 
     def __init__(self, plan: Plan, out: Path, overwrite: bool) -> None:
-        import torch
-
-        torch.set_num_threads(1)  # one actor a core
-        self.worker = Worker(plan, out, overwrite)
+        self.worker = Worker(plan, out, overwrite, threads=1)  # one actor a core
 
     def predict(self, item: Item) -> Result:
         """One file; its masks are written from here."""

@@ -7,63 +7,23 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from sitta._version import __version__
-from sitta.adaptation import method
-from sitta.adaptation.windows import windowed
-from sitta.devices import pick_device
-from sitta.errors import InvalidSetting, SittaError
+from sitta.errors import SittaError
+from sitta.runs.graph import Graph
 from sitta.runs.inputs import Item, find_inputs
 from sitta.runs.loading import Loaded, load_model
 from sitta.runs.one import Adapt, predict_file
 from sitta.runs.outputs import Outputs
+from sitta.runs.plan import Plan
 from sitta.storage import sweep
 
-MAPS = ("probability", "uncertainty", "members")
 REPORTED = 1000  # files in the report at most: those in most doubt, some 12 kB each
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to do with every file. Plain types, so that it travels to other machines.
-
-    Attributes:
-        model: A shipped model, a checkpoint, or ``package.module:factory``.
-        method: Of ``sitta.methods()``.
-        settings: Of the method.
-        weights: For a factory.
-        preprocess: Settings of the preprocessing that differ from the model's own.
-        save: Maps to write beside the masks.
-        device: ``cpu``, ``cuda``, or ``auto``.
-        at_once: Slices of a volume in one pass.
-        window: Sides of a sliding window, for inputs too large for one pass.
-        statistics: With a window: of the whole ``volume``, or of each ``window``.
-    """
-
-    model: str
-    method: str = "intent"
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    weights: str | None = None
-    preprocess: Mapping[str, Any] = field(default_factory=dict)
-    save: tuple[str, ...] = ()
-    device: str = "auto"
-    at_once: int = 8
-    window: tuple[int, ...] | None = None
-    statistics: str = "volume"
-
-    def __post_init__(self) -> None:
-        unknown = [name for name in self.save if name not in MAPS]
-        if unknown:
-            raise InvalidSetting(
-                f"There is no map {', '.join(unknown)} to save.", allowed=", ".join(MAPS)
-            )
 
 
 Result = tuple[Item, dict[str, Any] | None, str]  # what was asked, its record, or what went wrong
@@ -76,16 +36,15 @@ class Worker:
         plan: What to do.
         out: Where to write.
         overwrite: Do again what is done.
+        threads: How many to use; as usual if None.
     """
 
-    def __init__(self, plan: Plan, out: Path, overwrite: bool = False) -> None:
+    def __init__(
+        self, plan: Plan, out: Path, overwrite: bool = False, threads: int | None = None
+    ) -> None:
         self.plan, self.overwrite = plan, overwrite
-        self.loaded = load_model(plan.model, plan.weights, plan.preprocess)
-        self.loaded.model.to(pick_device(plan.device))
-        self.adapt: Adapt = method(plan.method, self.loaded.model, **plan.settings)
-        if plan.window is not None:
-            how: Any = {"statistics": plan.statistics}
-            self.adapt = windowed(self.adapt, plan.window, **how)  # type: ignore[arg-type]
+        self.loaded = load_model(plan.model, plan.weights, plan.preprocess, threads)
+        self.adapt = _adapter(self.loaded, plan, threads)
         self.outputs = Outputs(out, self.loaded.classes)
         self.settings = fingerprint(plan, self.loaded)
 
@@ -98,6 +57,16 @@ class Worker:
         save = frozenset(self.plan.save)
         done = predict_file(item, self.adapt, self.loaded.preprocess, save, self.plan.at_once)
         return self.outputs.write(item, done, key), False
+
+
+def _adapter(loaded: Loaded, plan: Plan, threads: int | None) -> Adapt:
+    """What answers for images; torch is imported for a network only."""
+    if isinstance(loaded.model, Graph):
+        loaded.model.require(plan)
+        return loaded.model
+    from sitta.runs.network import adapter
+
+    return adapter(loaded.model, plan, threads)
 
 
 def fingerprint(plan: Plan, loaded: Loaded) -> str:
@@ -205,7 +174,7 @@ def _conclude(run: Run, worker: Worker, folder: Path, started: str) -> None:
         "model": plan.model,
         "model_hash": loaded.digest,
         "method": plan.method,
-        "settings": {**dict(plan.settings)},
+        "settings": {**loaded.settings, **plan.settings},
         "preprocess": loaded.preprocess.as_dict(),
         "saved": list(plan.save),
         "seed": plan.settings.get("seed"),
@@ -215,7 +184,7 @@ def _conclude(run: Run, worker: Worker, folder: Path, started: str) -> None:
         "failures": run.failures,
         "versions": {
             "sitta": __version__,
-            "torch": torch.__version__,
+            **loaded.runtime,
             "python": platform.python_version(),
         },
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",

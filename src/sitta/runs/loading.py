@@ -1,23 +1,19 @@
-"""A model and its preprocessing, from a checkpoint or from the user's own code."""
+"""A model and its preprocessing: a checkpoint, the user's own code, or a graph without torch."""
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any
 
 from sitta.data.preprocess import TASKS, Preprocess
-from sitta.errors import InvalidSetting, SittaError, UnsupportedModel
-from sitta.models import checkpoint
+from sitta.errors import InvalidSetting
+from sitta.models import zoo
+from sitta.runs.graph import Graph, is_graph
 
-NESTED = ("state_dict", "model_state_dict", "model", "net")  # where trainers keep the weights
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -26,109 +22,86 @@ class Loaded:
 
     Attributes:
         name: As it was asked for.
-        model: The network, in evaluation mode.
+        model: The network, in evaluation mode; or the graph of an ``.onnx`` file.
         preprocess: What it takes.
         classes: Names of its foreground classes.
         digest: SHA-256 of its weights.
+        runtime: What runs it, with its version.
+        settings: Of the method, if the model has them built in.
     """
 
     name: str
-    model: nn.Module
+    model: nn.Module | Graph
     preprocess: Preprocess
     classes: tuple[str, ...]
     digest: str
+    runtime: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load_model(
-    name: str, weights: str | Path | None = None, changes: Mapping[str, Any] | None = None
+    name: str,
+    weights: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    threads: int | None = None,
 ) -> Loaded:
-    """A model by the name of a shipped one, a checkpoint, or ``package.module:factory``.
+    """A model by the name of a shipped one, a checkpoint, a graph, or ``package.module:factory``.
 
     Args:
         name: Which.
         weights: For a factory: a safetensors file, or a ``.pt`` with tensors alone.
-        changes: Settings of the preprocessing that differ from the checkpoint's or the usual ones.
+        changes: Settings of the preprocessing that differ from the model's own or the usual ones.
+        threads: For a graph: how many it may use; all cores if None.
+
+    Example:
+        >>> load_model("phantom-alder").classes
+        ('organ',)
     """
     if ":" in name and not Path(name).exists():
-        return _from_factory(name, weights, dict(changes or {}))
+        return _from_factory(name, weights, changes or {})
     if weights is not None:
         raise InvalidSetting(
             "Weights of their own go with a network of your own.",
             allowed="package.module:factory --weights FILE",
             got=f"{name} --weights {weights}",
         )
+    if is_graph(name):
+        return _from_graph(name, changes or {}, threads)
+    return _from_checkpoint(name, changes or {})
+
+
+def _from_graph(name: str, changes: Mapping[str, Any], threads: int | None) -> Loaded:
+    graph = Graph(name, threads)
+    described = _described(graph.card, changes)
+    return Loaded(name, graph, *described, zoo.digest(Path(name)), graph.runtime, graph.settings)
+
+
+def _from_checkpoint(name: str, changes: Mapping[str, Any]) -> Loaded:
+    import torch
+
+    from sitta.models import checkpoint
+
     path = checkpoint.find(name)
-    card = checkpoint.card(path)
+    described = _described(checkpoint.card(path), changes)
+    runtime = {"torch": str(torch.__version__)}
+    return Loaded(name, checkpoint.load(path), *described, zoo.digest(path), runtime)
+
+
+def _from_factory(name: str, weights: str | Path | None, changes: Mapping[str, Any]) -> Loaded:
+    import torch
+
+    from sitta.runs import network
+
+    model, preprocess = network.from_factory(name, weights), Preprocess(**changes)
+    runtime = {"torch": str(torch.__version__)}
+    return Loaded(name, model, preprocess, ("foreground",), network.digest(model), runtime)
+
+
+def _described(
+    card: Mapping[str, Any], changes: Mapping[str, Any]
+) -> tuple[Preprocess, tuple[str, ...]]:
+    """What a model takes and finds, as its card says."""
     usual = TASKS.get(str(card.get("source", "")).split("/")[0], Preprocess()).as_dict()
-    settings = {**usual, **card.get("preprocess", {}), **(changes or {})}
+    settings = {**usual, **card.get("preprocess", {}), **changes}
     classes = tuple(card.get("classes", ["background", "foreground"])[1:])
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Loaded(name, checkpoint.load(path), Preprocess.from_dict(settings), classes, digest)
-
-
-def _from_factory(name: str, weights: str | Path | None, changes: dict[str, Any]) -> Loaded:
-    where, _, call = name.partition(":")
-    sys.path.insert(0, "")  # modules in the folder the user is in, as with python -m
-    try:
-        factory = getattr(importlib.import_module(where), call)
-    except (ImportError, AttributeError) as error:
-        raise InvalidSetting(
-            f"There is no {call!r} to import from {where!r} ({error}).",
-            allowed="package.module:factory, a function without arguments that returns a network",
-        ) from error
-    finally:
-        sys.path.remove("")
-    model = factory()
-    if not isinstance(model, nn.Module):
-        raise UnsupportedModel(f"{name} returns no torch.nn.Module.", got=type(model).__name__)
-    if weights is not None:
-        _fill(model, Path(weights))
-    return Loaded(name, model.eval(), Preprocess(**changes), ("foreground",), _digest(model))
-
-
-def _fill(model: nn.Module, path: Path) -> None:
-    tensors = {k.removeprefix("module."): v for k, v in _tensors(path).items()}
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        first = str(error).splitlines()[1:3]
-        raise UnsupportedModel(
-            f"The weights in {path} do not fit the network: {' '.join(map(str.strip, first))}"
-        ) from error
-
-
-def _tensors(path: Path) -> Mapping[str, Tensor]:
-    """Tensors by name, from a file that is never unpickled."""
-    if path.suffix == ".safetensors":
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        try:
-            tensors: Mapping[str, Tensor] = load_file(path)
-            return tensors
-        except SafetensorError as error:
-            raise SittaError(f"{path} is not a readable safetensors file ({error}).") from error
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
-    except Exception as error:
-        raise SittaError(
-            f"{path} holds more than tensors, or is damaged ({type(error).__name__}).",
-            fix="save model.state_dict() alone: nothing else is unpickled here",
-        ) from error
-    while isinstance(found, Mapping) and (inner := next((k for k in NESTED if k in found), None)):
-        found = found[inner]
-    if not isinstance(found, Mapping) or not all(isinstance(v, Tensor) for v in found.values()):
-        raise SittaError(f"{path} holds no state dict.", fix="save model.state_dict()")
-    return found
-
-
-def _digest(model: nn.Module) -> str:
-    found = hashlib.sha256()
-    for name, tensor in model.state_dict().items():
-        found.update(name.encode())
-        found.update(
-            tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
-        )
-    return found.hexdigest()
+    return Preprocess.from_dict(settings), classes

@@ -9,17 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from sitta.data.images import Image, read
 from sitta.data.picture import Array
 from sitta.data.preprocess import Placement, Preprocess
-from sitta.entropy import labels
-from sitta.prediction import Prediction
+from sitta.runs.answer import Answer, labels
 from sitta.runs.inputs import Item
 
-Adapt = Callable[[Tensor], Prediction]
+Adapt = Callable[[Array], Answer]
 SERIOUS = frozenset(
     {
         "no-foreground",
@@ -67,7 +64,8 @@ def predict_file(
     start = time.perf_counter()
     image = read(item.path)
     ready = preprocess.apply(image)
-    parts = [adapt(part) for part in torch.from_numpy(ready.values).split(at_once)]
+    starts = range(0, len(ready.values), at_once)
+    parts = [adapt(ready.values[start : start + at_once]) for start in starts]
     seconds = time.perf_counter() - start
     rows = [_row(item, p, n, seconds) for n, p in _slices(parts)]
     shown = max(range(len(rows)), key=lambda n: (rows[n]["doubt"], rows[n]["area"]))
@@ -89,54 +87,61 @@ def predict_file(
     return Done(image, mask, maps, record)
 
 
-def _slices(parts: list[Prediction]) -> Iterator[tuple[int, Prediction]]:
+def _slices(parts: list[Answer]) -> Iterator[tuple[int, Answer]]:
     yield from enumerate(p for part in parts for p in part)
 
 
-def _row(item: Item, p: Prediction, number: int, seconds: float) -> dict[str, Any]:
+def _row(item: Item, p: Answer, number: int, seconds: float) -> dict[str, Any]:
     """The figures of one slice, in plain types."""
     at, change = p.source_member, p.change
-    uncertainty = float(p.uncertainty.mean())
-    notes = [str(code) for code in p.notes]
-    agreement = float(p.agreement)
+    uncertainty = _mean(p.uncertainty)
+    notes = list(p.notes[0])
+    agreement = float(p.agreement[0])
+    areas = [_known(area) for area in p.areas[:, 0]]
     return {
         "file": item.name,
         "slice": number,
         "agreement": agreement,
         "uncertainty": uncertainty,
-        "disagreement": float(p.disagreement.mean()),
-        "change": None if change is None else float(change),
-        "distance": None if math.isnan(float(p.distance)) else float(p.distance),
-        "area_source": None if at is None else float(p.areas[at]),
-        "area": float(p.area),
+        "disagreement": _mean(p.disagreement),
+        "change": None if change is None else float(change[0]),
+        "distance": _known(p.distance[0]),
+        "area_source": None if at is None else areas[at],
+        "area": float(p.area[0]),
         "notes": notes,
         "doubt": bool(SERIOUS & set(notes)) + max(1 - agreement, uncertainty),
         "seconds": round(seconds, 4),
-        "weights": p.weights.tolist(),
-        "entropies": p.entropies.tolist(),
-        "areas": p.areas.tolist(),
+        "weights": p.weights[:, 0].tolist(),
+        "entropies": p.entropies[:, 0].tolist(),
+        "areas": areas,
     }
 
 
+def _mean(maps: Array) -> float:
+    return float(maps.mean(dtype=np.float64))
+
+
+def _known(figure: float) -> float | None:
+    return None if math.isnan(figure) else float(figure)
+
+
 def _restored(
-    parts: list[Prediction], placement: Placement, save: frozenset[str]
+    parts: list[Answer], placement: Placement, save: frozenset[str]
 ) -> tuple[Array, dict[str, Array]]:
     """The mask and the maps that are asked for, in the geometry of the file."""
-    probability = placement.restore(
-        torch.cat([p.probability for p in parts]).cpu().numpy()
-    )  # (C, *S)
-    decided = labels(torch.from_numpy(np.ascontiguousarray(probability))[None], parts[0].activation)
+    activation = parts[0].activation
+    probability = placement.restore(np.concatenate([p.probability for p in parts]))  # (C, *S)
     maps: dict[str, Array] = {}
     if "probability" in save:
-        maps |= _channels("probability", probability, parts[0].activation)
+        maps |= _channels("probability", probability, activation)
     if "uncertainty" in save:
-        whole = torch.cat([p.uncertainty for p in parts])[:, None]
-        maps["uncertainty"] = placement.restore(whole.cpu().numpy())[0]
+        whole = np.concatenate([p.uncertainty for p in parts])[:, None]
+        maps["uncertainty"] = placement.restore(whole)[0]
     if "members" in save:
-        for k, lam in enumerate(parts[0].lambdas.tolist()):
-            member = placement.restore(torch.cat([p.members[k] for p in parts]).cpu().numpy())
-            maps |= _channels(f"member-{lam:.2f}", member, parts[0].activation)
-    return decided[0].numpy().astype(np.uint8), maps
+        for k, lam in enumerate(parts[0].lambdas):
+            member = np.concatenate([p.members[k] for p in parts if p.members is not None])
+            maps |= _channels(f"member-{lam:.2f}", placement.restore(member), activation)
+    return labels(probability[None], activation)[0].astype(np.uint8), maps
 
 
 def _channels(name: str, maps: Array, activation: str) -> dict[str, Array]:
@@ -147,36 +152,28 @@ def _channels(name: str, maps: Array, activation: str) -> dict[str, Array]:
     return {f"{name}-{c}": maps[c] for c in range(first, len(maps))}
 
 
-def _picture(parts: list[Prediction], shown: int) -> dict[str, Any]:
+def _picture(parts: list[Answer], shown: int) -> dict[str, Any]:
     """What the report shows of one slice; of a volume, its slice with most foreground."""
     from sitta.report.picture import picture
 
     p = next(one for n, one in _slices(parts) if n == shown)
-    flat = _flat_maps(p)
+    image, sides = p.images[0], p.images.ndim - 2
+    classes = _classes(p.mask[0], sides)
+    at = int((classes > 0).sum(axis=(1, 2)).argmax()) if sides == 3 else 0
+
+    def cut(values: Array) -> Array:
+        return values[..., at, :, :] if sides == 3 else values
+
+    source, members = p.source_mask, p.member_masks
     return picture(
-        flat["image"], flat["source"], flat["mask"], flat["members"], flat["uncertainty"]
+        cut(image),
+        None if source is None else cut(_classes(source[0], sides)),
+        cut(classes),
+        [] if members is None else [cut(_classes(m[0], sides)) for m in members],
+        cut(p.uncertainty[0]),
     )
 
 
-def _flat_maps(p: Prediction) -> dict[str, Any]:
-    volume = p.image.dim() == 4
-    classes = _classes(p.mask, p.image.dim() - 1)
-    at = int((classes > 0).flatten(1).sum(dim=1).argmax()) if volume else 0
-
-    def cut(values: Tensor) -> Array:
-        return np.asarray((values[..., at, :, :] if volume else values).cpu().numpy())
-
-    source = p.source_mask
-    members = torch.stack([_classes(m, p.image.dim() - 1) for m in p.member_masks])
-    return {
-        "image": cut(p.image),
-        "source": None if source is None else cut(_classes(source, p.image.dim() - 1)),
-        "mask": cut(classes),
-        "members": cut(members),
-        "uncertainty": cut(p.uncertainty),
-    }
-
-
-def _classes(mask: Tensor, sides: int) -> Tensor:
+def _classes(mask: Array, sides: int) -> Array:
     """One class a pixel; of several labels, whether any is set."""
-    return mask if mask.dim() == sides else mask.amax(dim=0)
+    return mask if mask.ndim == sides else np.asarray(mask.max(axis=0))
