@@ -77,7 +77,7 @@ class Graph:
     @property
     def settings(self) -> dict[str, Any]:
         """Of the method, as they were when it was exported."""
-        return self.manifest.settings
+        return self.manifest.built_in
 
     def __call__(self, images: Array) -> Answer:
         """Adapt to each of ``(N, C, *S)`` by itself."""

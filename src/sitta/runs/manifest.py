@@ -87,11 +87,12 @@ class Manifest:
                 allowed=", ".join(f"{k}={v}" for k, v in known.items()),
                 fix=f"leave it out, or {AGAIN}, with it",
             )
+        option = f" --{setting} {value}" if setting in ("step", "strategy") else f", with {setting}"
         return InvalidSetting(
             f"{name} was exported with {setting}={known[setting]}, which is part of the graph.",
             allowed=f"{setting}={known[setting]}",
             got=f"{setting}={value}",
-            fix=f"leave it out, or {AGAIN}, with that {setting}",
+            fix=f"leave it out, or {AGAIN}{option}",
         )
 
     @classmethod
