@@ -36,6 +36,12 @@ def test_import_alone_loads_nothing_heavy():
     assert "torch" not in third_party("import sitta, sys")
 
 
+def test_files_runs_and_reports_load_without_torch():
+    parts = "data, data.check, data.prepare, data.overview, notes, runs, runs.cluster, report.page"
+    names = ", ".join(f"sitta.{part}" for part in [*parts.split(", "), "report.picture", "cli"])
+    assert not third_party(f"import {names}, sys") & {"torch", "monai", "onnx", "onnxruntime"}
+
+
 def test_all_is_exactly_what_is_public():
     assert dir(sitta) == sorted(sitta.__all__)
     for name in sitta.__all__:
