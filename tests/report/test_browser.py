@@ -297,3 +297,11 @@ def test_accessible(opened, scheme):
         act()
         found = axe.run(tab)
         assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize(("masks", "said"), [([], False), ([""] * 6, True)])
+def test_members_without_masks_are_not_called_empty(opened, masks, said):
+    tab = opened([a_record(drawn={**a_picture(), "members": masks})])
+    text = tab.locator(".members").inner_text()
+    assert "weight 0.300" in text
+    assert ("empty" in text) == said

@@ -138,6 +138,7 @@ def test_a_file_with_lambdas_of_its_own_has_no_step(tmp_path):
         ([1], "format that this version does not know"),
         ({**ABOUT, "format": 2}, r"Allowed: 1. Got: 2. What to do: update Sitta"),
         ({**ABOUT, "lambdas": None}, "does not tell its lambdas"),
+        ({**ABOUT, "lambdas": ["one"]}, "does not tell its lambdas"),
         ({**ABOUT, "activation": "relu"}, "does not tell its activation"),
     ],
 )

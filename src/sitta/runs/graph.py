@@ -30,7 +30,12 @@ SILENT = 4  # of onnxruntime's levels: what goes wrong is raised, and need not b
 
 
 def is_graph(name: str) -> bool:
-    """Whether a model's name is that of an ONNX file."""
+    """Whether a model's name is that of an ONNX file.
+
+    Example:
+        >>> is_graph("out.onnx"), is_graph("phantom-alder")
+        (True, False)
+    """
     return name.lower().endswith(".onnx")
 
 
@@ -51,6 +56,10 @@ class Graph:
     Raises:
         UnsupportedModel: A file that ``sitta export`` did not write.
         MissingExtra: onnxruntime is not installed.
+
+    Example:
+        >>> Graph("out.onnx")(images).mask.shape                            # doctest: +SKIP
+        (8, 128, 128)
     """
 
     def __init__(self, path: str | Path, threads: int | None = None) -> None:
@@ -179,9 +188,7 @@ def _session(path: Path, threads: int | None) -> tuple[Any, dict[str, str]]:
     options.log_severity_level = SILENT
     options.intra_op_num_threads = threads or 0  # 0: as many as there are cores
     try:
-        session = onnxruntime.InferenceSession(
-            str(path), options, providers=["CPUExecutionProvider"]
-        )
+        session = onnxruntime.InferenceSession(str(path), options, providers=PROVIDERS)
     except Exception as error:  # onnxruntime's own kinds have no base but this
         raise UnsupportedModel(
             f"{path} cannot be run: it is damaged, no ONNX file at all, or needs a newer "

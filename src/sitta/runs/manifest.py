@@ -133,6 +133,8 @@ class Manifest:
     def _checked(cls, path: str, found: Mapping[str, Any]) -> Manifest:
         kinds = {"method": str, "settings": dict, "lambdas": list, "activation": str, "card": dict}
         wrong = [name for name, kind in kinds.items() if not isinstance(found.get(name), kind)]
+        if not wrong and not all(isinstance(lam, int | float) for lam in found["lambdas"]):
+            wrong = ["lambdas"]
         if wrong or found["activation"] not in ("sigmoid", "softmax"):
             raise UnsupportedModel(
                 f"{path} does not tell its {', '.join(wrong) or 'activation'}.", fix=AGAIN

@@ -26,6 +26,10 @@ class Plan:
         at_once: Slices of a volume in one pass.
         window: Sides of a sliding window, for inputs too large for one pass.
         statistics: With a window: of the whole ``volume``, or of each ``window``.
+
+    Example:
+        >>> Plan("phantom-alder", settings={"strategy": "vote"}, save=("probability",)).method
+        'intent'
     """
 
     model: str
