@@ -59,7 +59,7 @@ def affine_rows(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """``x * scale + shift``, with a scale and a shift for each row and channel ``(R, C)``."""
     if x.dtype != scale.dtype:
         return affine_rows(x.to(scale.dtype), scale, shift).to(x.dtype)
-    if not x.is_contiguous():
+    if not x.is_contiguous() or torch.compiler.is_exporting():
         shape = x.shape[:2] + (1,) * (x.dim() - 2)
         return torch.addcmul(shift.reshape(shape), x, scale.reshape(shape))
     # Rows as channels of one image: torch's own kernel, twice as fast as a broadcast product,
@@ -90,10 +90,17 @@ def divergence(
         >>> divergence(zero, one, zero, one, 0.0), divergence(one, one, zero, one, 0.0)
         (tensor(0.), tensor(0.5000))
     """
+    return channel_divergence(mean, var, source_mean, source_var, eps).mean(dim=-1)
+
+
+def channel_divergence(
+    mean: Tensor, var: Tensor, source_mean: Tensor, source_var: Tensor, eps: float | Tensor
+) -> Tensor:
+    """As ``divergence``, for each channel by itself, ``(..., C)``."""
     ratio = (var + eps) / (source_var + eps)
     shift = (mean - source_mean).square() / (source_var + eps)
     nats = 0.5 * (ratio + shift - 1 - ratio.log())
-    return nats.nan_to_num(nan=torch.finfo(nats.dtype).max).clamp(min=0).mean(dim=-1)
+    return nats.nan_to_num(nan=torch.finfo(nats.dtype).max).clamp(min=0)
 
 
 def precise(x: Tensor) -> torch.dtype:

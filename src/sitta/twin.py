@@ -212,11 +212,11 @@ class Twin:
                 "effect.",
                 fix="use lam=1, or a model that calls its BatchNorm layers",
             )
-        logits = _logits(raw, self._output, rows)
+        logits = logits_of(raw, self._output, rows)
         return logits.to(precise(logits)).reshape(len(lambdas), -1, *logits.shape[1:])
 
 
-def _logits(raw: Any, output: Output, rows: Tensor) -> Tensor:
+def logits_of(raw: Any, output: Output, rows: Tensor) -> Tensor:
     """The tensor of logits in whatever the model returned."""
     if isinstance(raw, Tensor) and not (output is None or callable(output)):
         raise InvalidSetting(
@@ -235,7 +235,7 @@ def _logits(raw: Any, output: Output, rows: Tensor) -> Tensor:
             got=_describe(chosen),
             fix="name the logits by output=, a key, an index or a function of what it returns",
         )
-    if chosen.dim() < 3 or len(chosen) != len(rows) or not chosen.is_floating_point():
+    if chosen.dim() < 3 or chosen.shape[0] != rows.shape[0] or not chosen.is_floating_point():
         raise UnsupportedModel(
             "The model's output is not a map of logits (N, C, *S) with a row for each image.",
             got=f"{_describe(chosen)} for an input of shape {tuple(rows.shape)}",

@@ -111,11 +111,7 @@ class InTEnt(Method):
         """Weigh the members and integrate them; what to weigh is computed if it is not given."""
         activation = resolve(self.activation, logits.shape[2])
         if figures is None:
-            balanced = STRATEGIES[self.strategy].figure == "balanced"
-            measure = balanced_entropy if balanced else mean_entropy
-            figures = measure(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
-            if self.empty == "uninformative":
-                figures = torch.where(_finds_something(logits, activation), figures, 1.0)
+            figures = self.figures(logits, activation)
         return self._outcome(
             twin,
             images,
@@ -128,6 +124,15 @@ class InTEnt(Method):
             ties=self.ties,
             distance=distance,
         )
+
+    def figures(self, logits: Tensor, activation: Activation) -> Tensor:
+        """What the strategy weighs, if it is an entropy: ``(K, N)`` of logits ``(K, N, C, *S)``."""
+        balanced = STRATEGIES[self.strategy].figure == "balanced"
+        measure = balanced_entropy if balanced else mean_entropy
+        figures = measure(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
+        if self.empty == "uninformative":
+            figures = torch.where(_finds_something(logits, activation), figures, 1.0)
+        return figures
 
     def _members(self, twin: Twin, images: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Logits of the members; and what takes passes of its own: figures and distances."""
