@@ -129,7 +129,8 @@ class InTEnt(Method):
         """What the strategy weighs, if it is an entropy: ``(K, N)`` of logits ``(K, N, C, *S)``."""
         balanced = STRATEGIES[self.strategy].figure == "balanced"
         measure = balanced_entropy if balanced else mean_entropy
-        figures = measure(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
+        figures: Tensor = measure(logits.flatten(0, 1), activation)
+        figures = figures.unflatten(0, logits.shape[:2])
         if self.empty == "uninformative":
             figures = torch.where(_finds_something(logits, activation), figures, 1.0)
         return figures
