@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import functools
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import jinja2
 from markupsafe import Markup
 
+from sitta.pages import fill
 from sitta.storage import finished
 
 TASKS = ("chest", "retina", "spinal", "phantom")
@@ -21,11 +18,26 @@ OVERVIEW = "overview"
 EXAMPLES = "examples"
 TALL = 30  # rows from which on a table scrolls under its header
 
-_HERE = Path(__file__).parent
 _FIGURE = re.compile(r"^[-+−±<]?\d[\d.,]*\b")  # noqa: RUF001  (a minus is what people print)
 
 
-class TableLike(Protocol):
+class Titled(Protocol):
+    """What tables and figures have in common."""
+
+    @property
+    def name(self) -> str:
+        """Short and unique."""
+
+    @property
+    def title(self) -> str:
+        """A few words."""
+
+    @property
+    def caption(self) -> str:
+        """What it is an average of, or how to read it."""
+
+
+class TableLike(Titled, Protocol):
     """A table for people, such as ``sitta.benchmark.tables.Table``.
 
     ``cells`` is a data frame of text, or a list of rows beside a list ``header``. How many columns
@@ -33,36 +45,12 @@ class TableLike(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """Short and unique."""
-
-    @property
-    def title(self) -> str:
-        """A few words."""
-
-    @property
-    def caption(self) -> str:
-        """What it is an average of."""
-
-    @property
     def cells(self) -> Any:
         """The text."""
 
 
-class PlateLike(Protocol):
+class PlateLike(Titled, Protocol):
     """A figure with its words, such as ``sitta.benchmark.figures.Plate``."""
-
-    @property
-    def name(self) -> str:
-        """Short and unique."""
-
-    @property
-    def title(self) -> str:
-        """A few words."""
-
-    @property
-    def caption(self) -> str:
-        """How to read it."""
 
     @property
     def svg(self) -> str:
@@ -117,15 +105,12 @@ def render(
     tasks: Sequence[str],
 ) -> str:
     """The text of the page; see ``write``."""
-    style, script = _asset("bench.css"), _asset("bench.js")
-    return _template().render(
+    return fill(
+        Path(__file__).with_name("bench.html"),
         title=title,
         findings=list(findings),
         sections=_sections(tables, figures, tasks),
         about=[(str(name), _pairs(value)) for name, value in about.items()],
-        style=style,
-        script=script,
-        policy=_policy(style, script),
     )
 
 
@@ -217,31 +202,3 @@ def _words(value: Any) -> str:
     if isinstance(value, list | tuple | set | frozenset):
         return ", ".join(_words(inner) for inner in value)
     return str(value)
-
-
-def _policy(style: str, script: str) -> str:
-    """A content security policy: nothing from anywhere, but this style and this script."""
-    own = [
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-        for text in (style, script)
-    ]
-    return (
-        f"default-src 'none'; style-src 'sha256-{own[0]}'; script-src 'sha256-{own[1]}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
-    )
-
-
-def _asset(name: str) -> Markup:
-    return Markup((_HERE / name).read_text(encoding="utf-8"))  # noqa: S704  (ours)
-
-
-@functools.cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    return environment.get_template("bench.html")

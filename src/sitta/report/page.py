@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import functools
-import hashlib
 import json
 import math
 from collections import Counter
@@ -13,9 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
+from sitta.pages import fill
 from sitta.storage import finished
 
 ASIDES = frozenset(
@@ -23,7 +20,6 @@ ASIDES = frozenset(
 )  # notes that say how it went, and are no reason for a person to look
 DIGITS = 4  # significant ones, of every figure on the page
 
-_HERE = Path(__file__).parent
 _KEPT = ("name", "kind", "shape", "slices", "shown", "doubt", "output", "lambdas", "source_member")
 _FIGURES = (
     "slice",
@@ -71,16 +67,14 @@ def render(
     cards = sorted((_card(record) for record in records), key=lambda card: -(card["doubt"] or 0))
     codes = Counter(code for card in cards for code in card["codes"])
     sentences = {code: explanations.get(code, code) for code in sorted(codes)}
-    style, script = _asset("report.css"), _asset("report.js")
-    return _template().render(
+    return fill(
+        Path(__file__).with_name("report.html"),
+        title=run["title"],
         run=run,
         facts=_facts(run),
         cards=len(cards),
         look=sum(card["look"] for card in cards),
         notes=[(code, sentences[code], number) for code, number in codes.most_common()],
-        style=style,
-        script=script,
-        policy=_policy(style, script),
         data=_json({"records": cards, "explanations": sentences, "asides": sorted(ASIDES)}),
     )
 
@@ -144,31 +138,3 @@ def _plain(values: Any) -> Any:
     if isinstance(values, float):
         return float(f"{values:.{DIGITS}g}") if math.isfinite(values) else None
     return values
-
-
-def _policy(style: str, script: str) -> str:
-    """A content security policy: nothing from anywhere, but this style and this script."""
-    hashes = [
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-        for text in (style, script)
-    ]
-    return (
-        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
-    )
-
-
-def _asset(name: str) -> Markup:
-    return Markup((_HERE / name).read_text(encoding="utf-8"))  # noqa: S704  (ours)
-
-
-@functools.cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    return environment.get_template("report.html")
