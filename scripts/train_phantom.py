@@ -4,6 +4,9 @@
 
 No augmentation: the network shall know its own scanner and no other. Prints the Dice on unseen
 scenes of its own site and of every other one.
+
+The loop is not that of ``sitta train``, which holds images out, keeps the epoch that is best on
+them and so comes to other weights: the card of the network that ships names this command.
 """
 
 from __future__ import annotations
