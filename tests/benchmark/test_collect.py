@@ -27,6 +27,15 @@ def test_rows_come_back_without_names(found, tmp_path):
     assert (tmp_path / "rows.csv.gz").read_bytes() == first
 
 
+def test_names_that_mean_missing_elsewhere_are_names_here(found, tmp_path):
+    named = found.assign(image=found["image"].replace({"image-000": "NA", "image-001": "null"}))
+    rows.write(named, tmp_path / "named.csv")
+    back = rows.load(tmp_path / "named.csv")
+    assert back["image"].tolist() == named["image"].tolist()
+    assert (back["settings"] == "").all()
+    assert back["distance"].isna().equals(named["distance"].isna())
+
+
 def test_an_image_keeps_one_number_under_all_models(found):
     shuffled = found.sample(frac=1, random_state=3)
     numbers = collect.anonymous(shuffled)["image"]

@@ -102,6 +102,18 @@ def test_lambda_star_stands_at_the_mean_best_lambda():
     assert star.get_ydata()[0] == pytest.approx(82.5)
 
 
+def test_lambda_star_is_among_what_the_oracle_chooses_from():
+    rows = synthetic.make(images=2, repeats=1, drawn=1)
+    split = rows.query("source == 'mcu' and target == 'chn' and training == 'plain'")
+    fixed = split[split["method"] == "source"]
+    best = {0.5: 0.9, 0.4: 0.8, 0.8: 0.8}  # 0.5 is no member; of equals the first, 0.8
+    fixed = fixed.assign(dice=fixed["lam"].map(best).fillna(0.5))
+    (ax,) = shown(
+        figures.draw(pd.concat([fixed, split.query("method == 'oracle'")]), "lambda-chest")
+    )
+    assert ax.get_lines()[-1].get_xdata()[0] == pytest.approx(0.8)
+
+
 def test_other_trainings_and_the_source_itself_do_not_count(rows, plates):
     cross = rows[(rows["training"] == "plain") & (rows["source"] != rows["target"])]
     assert len(cross) < len(rows)

@@ -12,6 +12,7 @@ from sitta.benchmark.cells import (
     expand,
     member_variants,
     models,
+    sweep_variants,
 )
 from sitta.benchmark.planfile import read_plan
 from sitta.benchmark.results import Results
@@ -79,6 +80,46 @@ def test_a_wrong_plan_is_refused_with_its_line(folder, old, new, words):
     exact = ("tentt", "oak", "1.5", "-0.1", "ent-bal'", "repeat", "stepps", "phantoms", "elm")
     if any(word in said for word in exact):
         assert line in changed, (said, changed)
+
+
+AGAIN = """
+[[retrained]]
+name = "augmented"
+task = "phantom"
+source = "{source}"
+train = {{ augment = "{how}" }}
+"""
+
+
+def test_a_name_is_one_way_of_training_and_one_model(folder):
+    both = reading(folder, PLAN + AGAIN.format(source="birch", how="light"))
+    assert [m.source for m in models(both) if m.training == "augmented"] == ["alder", "birch"]
+    with pytest.raises(PlanError, match="'augmented' is the name of two ways of training"):
+        reading(folder, PLAN + AGAIN.format(source="birch", how="strong"))
+    with pytest.raises(PlanError, match="Two models would have the name phantom-alder-augmented"):
+        reading(folder, PLAN + AGAIN.format(source="alder", how="light"))
+
+
+def test_what_members_serve_on_all_images_is_not_asked_for_on_the_draw(folder):
+    more = '\n[[methods]]\nname = "source"\nlambdas = [0.5]\n'
+    more += '\n[[methods]]\nname = "intent"\nsettings = { strategy = "vote" }\n'
+    more += '\n[[methods]]\nname = "intent"\nsettings = { lambdas = [1.0, 0.5, 0.0] }\n'
+    more += '\n[[methods]]\nname = "intent"\nsettings = { lambdas = [1.0, 0.3, 0.0] }\n'
+    swept = PLAN.replace('["ent-baln"]', '["ent-baln", "average"]')
+    plan = reading(folder, swept + more)
+    keys = [str(cell) for work in expand(plan) for cell in work.cells]
+    assert len(set(keys)) == len(keys)
+    assert [str(v) for v in asked_variants(plan)][3:] == [
+        "intent-lambdas=3",
+        "intent-lambdas=1+0.3+0",
+    ]
+    assert [str(v) for v in sweep_variants(plan)] == [
+        "intent-lambdas=2-strategy=ent-baln",
+        "intent-lambdas=2-strategy=average",
+        "intent-lambdas=3-strategy=ent-baln",
+        "intent-lambdas=3-strategy=average",
+        "intent-lambdas=6-strategy=average",  # the members have ent-baln at six, and not this
+    ]
 
 
 def test_lines_of_tables_lists_and_inner_values(tmp_path):
@@ -151,6 +192,10 @@ def test_the_draw_is_seeded_and_the_same_for_every_model(folder):
         (Variant("source", {"lam": 0.5}), ("source", 0.5, "", 1, "")),
         (Variant("intent", {"strategy": "vote"}), ("intent", math.nan, "vote", 6, "")),
         (Variant("intent", {"lambdas": even(3)}), ("intent", math.nan, "ent-baln", 3, "")),
+        (
+            Variant("intent", {"lambdas": [1, 0.3, 0]}),
+            ("intent", math.nan, "ent-baln", 3, "lambdas=1+0.3+0"),
+        ),
         (Variant("sita", {"op": "vote"}), ("sita", math.nan, "", 1, "op=vote")),
         (Variant("sita"), ("sita", 0.8, "", 1, "")),
         (Variant("memo", {"views": 8}), ("memo", math.nan, "", 1, "views=8")),

@@ -4,10 +4,13 @@ import math
 from statistics import fmean, stdev
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sitta.benchmark import render
+from sitta.benchmark.scores import UNIT, split_means
 from sitta.benchmark.tables import TABLES, build
+from sitta.benchmark.tables.grids import by_source
 from tests.benchmark.loops import (
     ALL_SPLITS,
     INTENT,
@@ -352,3 +355,14 @@ def test_seeds_are_the_spread_of_split_means(rows, tables):
     assert row["repeats"] == 2
     spreads = data.loc["spinal"].drop(ALL_SPLITS)["gain, sd"]
     assert data.loc[("spinal", ALL_SPLITS), "gain, sd"] == pytest.approx(fmean(spreads))
+
+
+def test_a_source_that_lacks_a_split_has_no_part_in_the_mean_over_sources():
+    keys = [("t", "plain", a, b, "x", 0) for a, b in ("ab", "ac", "ba")]
+    index = pd.MultiIndex.from_tuples(keys, names=UNIT)
+    values = pd.DataFrame({"whole": [1.0, 3.0, 6.0], "partly": [1.0, math.nan, 6.0]}, index)
+    means = split_means(values)
+    found = {group.header: group.ours(means).to_dict() for group in by_source(values)}
+    assert found["mean over sources"]["whole"] == 4.0
+    assert math.isnan(found["a"]["partly"])
+    assert math.isnan(found["mean over sources"]["partly"])

@@ -64,8 +64,10 @@ class Variant:
         made = self.build(nn.BatchNorm2d(1))
         lam, strategy = getattr(made, "lam", None), getattr(made, "strategy", "")
         count = len(getattr(made, "grid", ())) or 1
-        named = ("lam", "strategy", "step", "lambdas", "members_at_once")
+        named = ("lam", "strategy", "step", "members_at_once")
         rest = {k: v for k, v in sorted(self.settings.items()) if k not in named}
+        if _is_even(rest.get("lambdas")):
+            del rest["lambdas"]  # their number says it all
         words = " ".join(f"{k}={_text(v)}" for k, v in rest.items())
         lam = math.nan if lam is None or self._searches(made) else float(lam)
         return _columns(self.method, lam, strategy, count, words)
@@ -91,9 +93,16 @@ def _columns(
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
-    if isinstance(value, tuple | list):
-        return f"{len(value)}"  # of lambdas, their number: they are even
+    if isinstance(value, tuple | list):  # of even lambdas their number will do
+        return f"{len(value)}" if _is_even(value) else "+".join(map(_text, value))
     return str(value)
+
+
+def _is_even(value: Any) -> bool:
+    """Whether this is a row of lambdas as ``even`` gives them."""
+    if not isinstance(value, tuple | list) or len(value) < 2:
+        return False
+    return all(isinstance(v, float | int) for v in value) and tuple(value) == even(len(value))
 
 
 @dataclass(frozen=True)
@@ -175,21 +184,25 @@ def member_variants(plan: Plan) -> list[Variant]:
 
 
 def asked_variants(plan: Plan) -> list[Variant]:
-    """The costly ones, each of them once."""
+    """The costly ones, each of them once, and none that the members serve on all images."""
     found = {str(v): v for a in plan.asked for v in [Variant(a.method, a.settings)]}
-    return list(found.values())
+    served = {str(v) for v in member_variants(plan)}
+    return [variant for name, variant in found.items() if name not in served]
 
 
 def sweep_variants(plan: Plan) -> list[Variant]:
-    """InTEnt with evenly spaced lambdas of each number, the usual one among them."""
+    """InTEnt with evenly spaced lambdas of each number, but those that are run anyway."""
     if plan.sweep is None:
         return []
-    counts = sorted({*plan.sweep.members} - {len(grid(plan.step))})
-    return [
+    usual = len(grid(plan.step))
+    asked = {str(v) for v in asked_variants(plan)}
+    found = [
         Variant("intent", {"strategy": name, "lambdas": even(count)})
-        for count in counts
+        for count in sorted({*plan.sweep.members})
         for name in plan.sweep.strategies
+        if not (name in plan.strategies and count == usual)
     ]
+    return [variant for variant in found if str(variant) not in asked]
 
 
 def even(count: int) -> tuple[float, ...]:

@@ -130,7 +130,7 @@ def _sections(
 def _place(name: str, tasks: Sequence[str]) -> str:
     if name == "members":
         return EXAMPLES
-    return next((task for task in tasks if task in name.split("-")), OVERVIEW)
+    return next((task for task in tasks if f"-{task}-" in f"-{name}-"), OVERVIEW)
 
 
 def _figure(figure: PlateLike) -> dict[str, Any]:

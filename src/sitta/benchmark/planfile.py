@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from sitta.adaptation import InTEnt, methods
+from sitta.benchmark.cells import Model, models
 from sitta.benchmark.measure import TOLERANCE
 from sitta.benchmark.plan import (
     LAMBDAS,
@@ -58,7 +59,7 @@ def read_plan(path: str | Path, data: str | Path | None = None) -> Plan:
         **_members(members),
         asked=tuple(a for s in top.sections("methods") for a in _asked(s)),
         sweep=_sweep(top.section("sweep"), tasks) if "sweep" in top.values else None,
-        retrained=tuple(_retrained(s, tasks, training) for s in top.sections("retrained")),
+        retrained=_all_retrained(top, tasks, training),
         in_domain=top.take("in_domain", bool, True),
         seed=top.take("seed", int, 0),
         tolerance=top.take("tolerance", float, TOLERANCE),
@@ -66,7 +67,21 @@ def read_plan(path: str | Path, data: str | Path | None = None) -> Plan:
     )
     top.taken.add("sweep")
     top.end()
+    _check_names(top, plan)
     return plan
+
+
+def _check_names(top: Section, plan: Plan) -> None:
+    """Every model needs a name of its own: results are kept by it."""
+    seen: dict[str, Model] = {}
+    for model in models(plan):
+        if (other := seen.setdefault(str(model), model)) is not model:
+            what = f"Two models would have the name {model}: {_said(other)} and {_said(model)}."
+            top.fail((), what, allowed="domains and [[retrained]] that differ in their names")
+
+
+def _said(model: Model) -> str:
+    return f"{model.task}/{model.source} ({model.training})"
 
 
 def _count(section: Section, key: str, default: int) -> int:
@@ -204,6 +219,19 @@ def _require_task(section: Section, key: str, name: str, tasks: tuple[Task, ...]
             return task
     allowed = ", ".join(t.name for t in tasks)
     section.fail((key,), f"The plan has no task {name!r}.", allowed=allowed, element=name)
+
+
+def _all_retrained(top: Section, tasks: tuple[Task, ...], usual: Training) -> tuple[Retrained, ...]:
+    """Sources trained otherwise; one name is one way of training, wherever it is used."""
+    found: dict[str, Retrained] = {}
+    every = []
+    for section in top.sections("retrained"):
+        one = _retrained(section, tasks, usual)
+        if found.setdefault(one.name, one).training != one.training:
+            what = f"{one.name!r} is the name of two ways of training."
+            section.fail(("name",), what, allowed="the same train, or another name")
+        every.append(one)
+    return tuple(every)
 
 
 def _retrained(section: Section, tasks: tuple[Task, ...], usual: Training) -> Retrained:

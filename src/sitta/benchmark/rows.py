@@ -49,14 +49,14 @@ def load(path: str | Path) -> pd.DataFrame:
 def read(path: Path) -> pd.DataFrame:
     """One file of rows."""
     kinds: dict[str, Any] = dict.fromkeys(TEXT, "str")
+    missing = {name: [""] for name in COLUMNS if name not in TEXT}  # "NA" may name an image
     try:
-        rows = pd.read_csv(path, dtype=kinds, keep_default_na=True)
+        rows = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=missing)
     except (OSError, ValueError, UnicodeDecodeError) as error:
         raise SittaError(f"{path} is not a table of results ({type(error).__name__}).") from error
-    missing = [name for name in COLUMNS if name not in rows]
-    if missing:
-        raise SittaError(f"{path} is not a table of results: no column {', '.join(missing)}.")
-    rows[list(TEXT)] = rows[list(TEXT)].fillna("")
+    lacking = [name for name in COLUMNS if name not in rows]
+    if lacking:
+        raise SittaError(f"{path} is not a table of results: no column {', '.join(lacking)}.")
     return rows[list(COLUMNS)]
 
 

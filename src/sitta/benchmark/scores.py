@@ -6,6 +6,7 @@ split, over the splits of a task, over tasks. So no split counts more for having
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -114,6 +115,24 @@ def complete(wide: pd.DataFrame, needed: list[str] | None = None) -> pd.DataFram
 def per_image(wide: pd.DataFrame) -> pd.DataFrame:
     """Mean over the repeats of each image."""
     return wide.groupby(level=UNIT, observed=True, sort=True).mean()
+
+
+def in_common(rows: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Figures of the images that all these variants were run on, mean over repeats.
+
+    Args:
+        rows: As loaded, restricted to the splits that are meant.
+        names: Labels of the variants, which are the columns.
+    """
+    return per_image(complete(scores(rows)[names]))
+
+
+def of_variant(rows: pd.DataFrame, variant: Variant) -> pd.DataFrame:
+    """The rows of one variant."""
+    kept = (rows["lam"] == variant.lam) | (rows["lam"].isna() & math.isnan(variant.lam))
+    for name in ("method", "strategy", "members", "settings"):
+        kept &= rows[name] == getattr(variant, name)
+    return rows[kept]
 
 
 def split_means(values: pd.DataFrame) -> pd.DataFrame:

@@ -112,7 +112,9 @@ def report(
     from sitta.benchmark.tables import build
 
     rows = load(results)
-    write(out, build(rows), plates(rows), _about(results, rows), findings=findings(rows))
+    tasks = list(dict.fromkeys(rows["task"]))
+    shown = build(rows), plates(rows), _about(results, rows)
+    write(out, *shown, findings=findings(rows), tasks=tasks)
     typer.echo(out)
 
 

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from sitta.benchmark.cells import even
 from sitta.benchmark.figures.style import (
     BLACK,
     BLUE,
@@ -28,7 +29,7 @@ from sitta.benchmark.paired import intervals
 from sitta.benchmark.scores import (
     OVER_TASKS,
     Variant,
-    complete,
+    in_common,
     per_image,
     scores,
     shifted,
@@ -96,9 +97,14 @@ def _curve(ax: Axes, wide: pd.DataFrame, known: Listing) -> None:
 
 
 def _star(ax: Axes, fixed: pd.DataFrame, best: pd.Series, oracle: Variant) -> None:
-    """The oracle, at the mean of the lambdas that are best for each image and repeat."""
+    """The oracle, at the mean of the lambdas that are best for each image and repeat.
+
+    Of those that it chooses from; of equals it takes the highest, as the oracle does.
+    """
     if best.notna().any():
-        at = fixed.dropna().idxmax(axis=1).mean()
+        grid = even(oracle.members)
+        chosen = list(grid) if {*grid} <= {*fixed} else sorted(fixed, reverse=True)
+        at = fixed[chosen].dropna().idxmax(axis=1).mean()
         name = f"{oracle.label} (at its mean)"
         ax.plot([at], [best.mean()], "*", color=BLACK, markersize=7, label=name)
 
@@ -149,7 +155,7 @@ def _by_number(rows: pd.DataFrame) -> pd.DataFrame:
     several = [v for v in every if len({w.members for w in every if w.strategy == v.strategy}) > 1]
     if not several:
         return pd.DataFrame()
-    means = split_means(per_image(complete(scores(rows)[labels(several)])))
+    means = split_means(in_common(rows, labels(several)))
     means.columns = pd.MultiIndex.from_tuples([(v.strategy, v.members) for v in several])
     return means.sort_index(axis=1)
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sitta.benchmark.figures.style import COLOURS, FADED, WIDTH, arrow, of_task, styled
+from sitta.benchmark.scores import of_variant
 from sitta.benchmark.tables.listing import Listing
 from sitta.benchmark.tables.trust import CODES, FEWEST, spearman
 
@@ -28,9 +29,8 @@ def trust(rows: pd.DataFrame, task: str) -> Figure | None:
     own = Listing.of(shown).intent
     if own is None:
         return None
-    kept = (shown["method"] == own.method) & (shown["strategy"] == own.strategy)
-    kept &= (shown["members"] == own.members) & (shown["settings"] == own.settings)
-    found = shown[kept & shown["agreement"].notna()]
+    found = of_variant(shown, own)
+    found = found[found["agreement"].notna()]
     if found.empty:
         return None
     found = found.assign(kind=_kinds(found), flagged=flagged(found))

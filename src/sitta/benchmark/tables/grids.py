@@ -113,7 +113,9 @@ def _ours(means: pd.DataFrame, key: dict[str, str]) -> pd.Series:
 
 
 def _over_sources(means: pd.DataFrame) -> pd.Series:
-    return means.groupby(level=["task", "source"], observed=True).mean().mean(skipna=False)
+    groups = means.groupby(level=["task", "source"], observed=True)
+    whole = groups.mean().where(groups.count().eq(groups.size(), axis=0))  # as in its own column
+    return whole.mean(skipna=False)
 
 
 def _grid(

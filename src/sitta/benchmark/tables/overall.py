@@ -9,16 +9,7 @@ import pandas as pd
 
 from sitta.benchmark import paper
 from sitta.benchmark.paired import intervals
-from sitta.benchmark.scores import (
-    OVER_TASKS,
-    Variant,
-    complete,
-    extent,
-    per_image,
-    scores,
-    shifted,
-    task_means,
-)
+from sitta.benchmark.scores import OVER_TASKS, Variant, extent, in_common, shifted, task_means
 from sitta.benchmark.tables.listing import Listing, labels
 from sitta.benchmark.tables.table import Column, Table, number, tabulate, text, within
 
@@ -43,7 +34,7 @@ def overall(rows: pd.DataFrame) -> list[Table]:
     listed = Listing.of(shown).main
     if not listed:
         return []
-    values = per_image(complete(scores(shown)[labels(listed)]))
+    values = in_common(shown, labels(listed))
     if values.empty:
         return []
     means, ends = task_means(values), intervals(values)

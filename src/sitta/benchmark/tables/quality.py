@@ -13,6 +13,7 @@ from sitta.benchmark.scores import (
     Variant,
     complete,
     extent,
+    in_common,
     per_image,
     scores,
     shifted,
@@ -81,7 +82,7 @@ def sweep(rows: pd.DataFrame) -> list[Table]:
     for _, shown in shifted(rows).groupby("task", sort=False):
         several = _several(shown)
         if several:
-            values = per_image(complete(scores(shown)[labels(several)]))
+            values = in_common(shown, labels(several))
             if values.empty:
                 continue
             parts.append(extent(values))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from sitta.benchmark.scores import Variant, complete, per_image, scores
+from sitta.benchmark.scores import Variant, complete, in_common, per_image, scores
 from sitta.benchmark.tables.hindsight import BEST_FIXED, with_best_fixed
 from sitta.benchmark.tables.listing import COMMON, Listing, is_own, labels
 
@@ -48,7 +48,7 @@ def of_methods(rows: pd.DataFrame) -> Sheet | None:
     own = [v for v in known.adaptive if v not in blocks and is_own(v)]
     rest = [v for v in known.adaptive if v not in blocks and v not in own]
     listed = [*blocks, *own, *rest, *([known.intent] if known.intent else [])]
-    values = per_image(complete(scores(rows)[labels(listed)]))
+    values = in_common(rows, labels(listed))
     return Sheet(values, listed) if len(values) else None
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from sitta.benchmark.scores import shifted
+from sitta.benchmark.scores import of_variant, shifted
 from sitta.benchmark.tables.listing import Listing
 from sitta.benchmark.tables.table import Column, Table, number, precise, share, tabulate, text
 
@@ -54,9 +54,8 @@ def trust(rows: pd.DataFrame) -> list[Table]:
     intent = Listing.of(shown).intent
     if intent is None:
         return []
-    same = (shown["method"] == "intent") & (shown["strategy"] == intent.strategy)
-    same &= (shown["members"] == intent.members) & (shown["settings"] == intent.settings)
-    shown = shown[same & shown["dice"].notna()]
+    shown = of_variant(shown, intent)
+    shown = shown[shown["dice"].notna()]
     words = {"intent": intent.label, "limit": BAD["chest"], "tasks": ", ".join(BAD)}
     return [
         _table(
