@@ -7,6 +7,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.browser import browse, chromium  # noqa: F401  (fixtures for all tests)
+
 settings.register_profile("sitta", deadline=None)  # two shared cores keep no time
 settings.load_profile("sitta")
 torch.set_num_threads(1)  # the workers share two cores

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import re
-import shutil
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -13,6 +12,7 @@ from sitta import storage
 from sitta.benchmark import page
 from tests.benchmark import synthetic
 from tests.benchmark.test_figures import sample
+from tests.browser import assert_accessible
 from tests.report.test_page import HOSTILE
 
 ABOUT = {
@@ -102,6 +102,13 @@ def test_everything_is_there_and_in_its_part(tmp_path, tables, plates):
     ):
         assert words in text
     assert [p.name for p in tmp_path.iterdir()] == ["bench.html"]
+
+
+def test_a_task_of_any_name_has_its_part(tmp_path):
+    tables = [Table("splits-spinal-cord-methods"), Table("splits-heart-methods")]
+    text = written(tmp_path, tables, [], tasks=["heart", "spinal-cord"])
+    assert 'id="table-splits-heart-methods"' in part(text, "heart")
+    assert 'id="table-splits-spinal-cord-methods"' in part(text, "spinal-cord")
 
 
 def test_links_lead_somewhere_and_ids_are_unique(tmp_path, tables, plates):
@@ -207,50 +214,22 @@ def test_nothing_to_show(tmp_path):
     assert 'class="findings"' not in text
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    where = shutil.which("chromium") or shutil.which("chromium-browser")
-    if where is None:
-        pytest.skip("no chromium on the path: apt-get install chromium")
-    tool = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with tool.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=where, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def opened(chromium, tmp_path, tables, plates):
-    """Opens the page; afterwards nothing may have been fetched, and no error be in the console."""
-    asked, errors, contexts = [], [], []
+def opened(browse, tmp_path, tables, plates):
+    """Opens the page."""
 
     def open_(width=1280, **options):
         written(tmp_path, tables, plates, findings=[*FINDINGS, "x" * 300])
-        context = chromium.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(20_000)
-        tab.on("request", lambda request: asked.append(request))
-        tab.on("console", lambda said: errors.append(said.text))
-        tab.on("pageerror", lambda error: errors.append(str(error)))
-        tab.goto((tmp_path / "bench.html").as_uri())
-        return tab
+        return browse(tmp_path / "bench.html", width=width, **options)
 
-    yield open_
-    for context in contexts:
-        context.close()
-    assert errors == []
-    fetched = [request.url for request in asked if not request.is_navigation_request()]
-    assert {url.split(":")[0] for url in fetched} <= {"data"}
+    return open_
 
 
 @pytest.mark.parametrize("width", [1280, 360])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_accessible_and_no_sideways_scroll(opened, scheme, width):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe here").Axe()
     tab = opened(width, color_scheme=scheme, reduced_motion="reduce")
-    found = axe.run(tab)
-    assert found.violations_count == 0, found.generate_report()
+    assert_accessible(tab)
     assert tab.evaluate("document.documentElement.scrollWidth") == width
     wide = "[...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll, nav ul') && "
     wide += "e.getBoundingClientRect().right > innerWidth).map(e => e.outerHTML.slice(0, 80))"

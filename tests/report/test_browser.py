@@ -2,20 +2,15 @@
 
 import io
 import re
-import shutil
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from sitta.report import page
+from tests.browser import assert_accessible
 from tests.report.sample import BY_DOUBT, EXPLANATIONS, a_picture, a_record, a_row, a_run, several
 from tests.report.test_page import HOSTILE
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None:
-    pytest.skip("no chromium on the path: apt-get install chromium", allow_module_level=True)
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 # Painted is what stands one frame after the first card has its picture.
 STOPWATCH = """
@@ -27,39 +22,16 @@ STOPWATCH = """
 """
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_playwright() as tool:
-        browser = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def opened(chromium, tmp_path):
-    """Opens a report; afterwards nothing may have been fetched, and no error be in the console."""
-    asked, errors, contexts = [], [], []
+def opened(browse, tmp_path):
+    """Opens a report."""
 
-    def open_(records, *, run=None, script="", width=1280, **options):
+    def open_(records, *, run=None, **options):
         file = tmp_path / "report.html"
         page.write(file, a_run(**(run or {})), records, EXPLANATIONS)
-        context = chromium.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(20_000)
-        tab.add_init_script(script)
-        tab.on("request", lambda request: asked.append(request))
-        tab.on("console", lambda said: errors.append(said.text))
-        tab.on("pageerror", lambda error: errors.append(str(error)))
-        tab.goto(file.as_uri())
-        return tab
+        return browse(file, **options)
 
-    yield open_
-    for context in contexts:
-        context.close()
-    assert errors == []
-    fetched = [request.url for request in asked if not request.is_navigation_request()]
-    assert {url.split(":")[0] for url in fetched} <= {"data"}
+    return open_
 
 
 def names(tab):
@@ -291,12 +263,10 @@ def test_500_images_open_fast(opened):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_accessible(opened, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe here").Axe()
     tab = opened(several(), color_scheme=scheme, reduced_motion="reduce")
     for act in (lambda: None, lambda: tab.keyboard.press("?")):
         act()
-        found = axe.run(tab)
-        assert found.violations_count == 0, found.generate_report()
+        assert_accessible(tab)
 
 
 @pytest.mark.parametrize(("masks", "said"), [([], False), ([""] * 6, True)])
