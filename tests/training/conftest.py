@@ -5,7 +5,7 @@ import pytest
 from sitta.data import phantom
 from sitta.data.domains import find_domain
 from sitta.data.preprocess import Preprocess
-from sitta.training import Job, Recipe
+from sitta.training import Job, Recipe, train
 
 SMALL = Preprocess(size=(32, 32))
 
@@ -17,7 +17,13 @@ def root(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def job(root):
     recipe = Recipe.named("fast", steps=12, batch=4)
     return Job(find_domain(root, "phantom", "alder"), recipe, SMALL)
+
+
+@pytest.fixture(scope="session")
+def trained(job, tmp_path_factory):
+    """What the job comes to when nothing disturbs it; for reading."""
+    return train(job, tmp_path_factory.mktemp("trained"))
