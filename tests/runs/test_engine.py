@@ -200,16 +200,26 @@ def test_an_error_in_a_model_is_a_failure_and_not_the_end(images, tmp_path, monk
     assert run.failures[0]["error"].endswith("scene-0000.png: RuntimeError: a layer gave up")
 
 
+def fewer_slices(path, folder, count=5):
+    """The first slices of a volume, with the header of all of it."""
+    import nibabel as nib
+
+    nib.save(nib.load(path).slicer[:, :, :count], folder / path.name)
+    return folder / path.name
+
+
 @pytest.mark.parametrize("task", ["chest", "retina", "spinal"])
 def test_real_images_of_all_tasks_go_through(real_data, tmp_path, task):
     domain = sorted((real_data / task).iterdir())[0]
-    chosen = sorted((domain / "images").iterdir())[: 1 if task == "spinal" else 2]  # of slices
+    chosen = sorted((domain / "images").iterdir())[:2]
+    if task == "spinal":
+        chosen = [fewer_slices(chosen[0], tmp_path)]
     changes = {**TASKS[task].as_dict(), "channels": 1}
     run = predict(Plan("phantom-alder", preprocess=changes), chosen, tmp_path / "out")
     assert run.counts == {"done": len(chosen), "skipped": 0, "failed": 0}
     loaded = load_model("phantom-alder", changes=changes)
     ready = loaded.preprocess.apply(read(chosen[0]))
-    p = sitta.InTEnt(loaded.model)(ready.values[:8])
+    p = sitta.InTEnt(loaded.model)(ready.values)
     rows = table(tmp_path / "out")[: len(p)]
     assert [float(r["agreement"]) for r in rows] == p.agreement.tolist()
     for path in chosen:
