@@ -60,8 +60,11 @@ def scores(
         name, settings = {**ROWS, **ALONE}[label]
         table[label] = {"own": each(name, settings)}
         if label in ROWS:
-            held = [lam for lam in LAMBDAS if not (name == "sita" and lam == 1)]
-            table[label] |= {f"{lam:g}": each(name, {**settings, "lam": lam}) for lam in held}
+            usual = sitta.method(name, model, **settings).lam  # known already
+            for lam in (lam for lam in LAMBDAS if not (name == "sita" and lam == 1)):
+                known = table[label]["own"] if lam == usual else None
+                held = each(name, {**settings, "lam": lam}) if known is None else known
+                table[label][f"{lam:g}"] = held
         print(
             label, {k: round(100 * float(v.mean()), 1) for k, v in table[label].items()}, flush=True
         )
