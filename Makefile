@@ -27,7 +27,7 @@ pytest: .venv/installed-dev
 
 bench-smoke: .venv/installed-dev
 	@echo "bench-smoke: a benchmark of phantoms, on this machine and on Ray, must come to the same"
-	@benchmarks/smoke.sh
+	@$(BIN)/python benchmarks/smoke.py
 
 speed: .venv/installed-dev  ## measure what benchmarks/ claims
 	@echo "speed: measures ratios of run times and memory on this machine"

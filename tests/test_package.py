@@ -4,13 +4,14 @@ import re
 import subprocess
 import sys
 import time
-from importlib.metadata import distributions
+from importlib.metadata import distributions, entry_points
 from pathlib import Path
 
 import pytest
 import torch
 
 import sitta
+from sitta.cli import main
 
 ROOT = Path(__file__).parent.parent
 EVERYTHING = "import sitta, sys; [getattr(sitta, n) for n in sitta.__all__]"
@@ -101,6 +102,11 @@ def test_help_is_fast():
 
     bare = min(seconds(["-c", "pass"]) for _ in range(3))
     assert min(seconds(["-m", "sitta", "--help"]) for _ in range(3)) < max(0.5, 25 * bare)
+
+
+def test_the_command_is_the_function_that_tests_call():
+    (command,) = entry_points(group="console_scripts", name="sitta")
+    assert command.load() is main
 
 
 def test_version_is_one_place():

@@ -1,8 +1,5 @@
 """A run gives the same rows however it is cut, shared out, disturbed or repeated."""
 
-import multiprocessing
-import os
-import signal
 import threading
 import time
 
@@ -18,8 +15,11 @@ from sitta.benchmark.engine import attempt, labour, pending, run
 from sitta.benchmark.evaluate import images, trust
 from sitta.benchmark.measure import measure
 from sitta.benchmark.results import Results
+from tests.shell import FORKED
 
-SERVER = multiprocessing.get_context("forkserver")
+# A node that is gone is missed after a second, not after fifteen; one that is slow has its time.
+SOON = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 250}
+HEAD = {"num_cpus": 1, "include_dashboard": False, "_system_config": SOON}
 
 
 def same(one, other):
@@ -92,14 +92,13 @@ def job(plan, folder):
 
 
 def test_killed_at_twenty_random_moments_it_comes_to_the_same(results, plan, tmp_path):
-    SERVER.set_forkserver_preload(["sitta.benchmark.engine", "sitta.benchmark.planfile"])
     chance, folder, kills = np.random.default_rng(7), tmp_path / "cut", 0
     while kills < 20:
-        process = SERVER.Process(target=job, args=(plan, folder))
+        process = FORKED.Process(target=job, args=(plan, folder))
         process.start()
         process.join(chance.uniform(0.05, 0.9))
         if process.is_alive():
-            os.kill(process.pid, signal.SIGKILL)
+            process.kill()
             kills += 1
         else:  # all was done: lose some of it, and go on killing
             for path in chance.choice(sorted(folder.glob("cells/*/*/*.csv")), 8, replace=False):
@@ -112,7 +111,7 @@ def test_killed_at_twenty_random_moments_it_comes_to_the_same(results, plan, tmp
 
 def test_two_runs_on_one_folder_do_not_collide(results, plan, tmp_path):
     folder = tmp_path / "both"
-    pair = [SERVER.Process(target=job, args=(plan, folder)) for _ in range(2)]
+    pair = [FORKED.Process(target=job, args=(plan, folder)) for _ in range(2)]
     for process in pair:
         process.start()
     for process in pair:
@@ -168,9 +167,7 @@ def test_a_cluster_that_loses_a_node_comes_to_the_same(results, plan, tmp_path):
     from ray.cluster_utils import Cluster
 
     folder = tmp_path / "spread"
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
+    cluster = Cluster(initialize_head=True, head_node_args=HEAD)
     lost = cluster.add_node(num_cpus=1)
     killed = []
 

@@ -9,17 +9,11 @@ import pytest
 
 from sitta.models import UNet, save
 from sitta.models.zoo import digest
-
-
-def sitta_command(*words, cwd):
-    command = [sys.executable, "-m", "sitta", *words]
-    return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=200
-    )
+from tests.shell import sitta_command, sitta_process
 
 
 def test_demo_prints_a_table_and_names_its_picture(tmp_path):
-    done = sitta_command("demo", "--images", "1", cwd=tmp_path)
+    done = sitta_process("demo", "--images", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     for word in ("cedar", "fir", "rowan", "InTEnt", "oracle", "worse", "lambda"):
@@ -45,16 +39,16 @@ def test_demo_json_holds_computed_figures(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "message"),
+    ("start", "words", "code", "message"),
     [
-        (["demo", "--images", "0"], 2, "greater than or equal to 1"),
-        (["nonsense"], 2, "No such command"),
-        (["demo", "--images", "1", "--out", "file"], 2, "file"),
+        (sitta_process, ["demo", "--images", "0"], 2, "greater than or equal to 1"),
+        (sitta_process, ["nonsense"], 2, "No such command"),
+        (sitta_command, ["demo", "--images", "1", "--out", "file"], 2, "file"),
     ],
 )
-def test_wrong_use_ends_in_one_sentence(words, code, message, tmp_path):
+def test_wrong_use_ends_in_one_sentence(start, words, code, message, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    done = sitta_command(*words, cwd=tmp_path)
+    done = start(*words, cwd=tmp_path)
     assert done.returncode == code
     assert message in done.stderr
     assert "Traceback" not in done.stderr

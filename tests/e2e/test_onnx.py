@@ -200,17 +200,3 @@ def test_the_documented_small_image_is_the_one_that_is_tested():
     base = re.search(r"\ndependencies = \[(.*?)\]\n", project, re.S)[1]
     needed = set(re.findall(r'"([a-z0-9]+)>', base)) - {*NEVER, *ABSENT}
     assert listed == needed | {"onnxruntime"}
-
-
-def test_over_a_cluster_the_masks_are_the_same(folder, tmp_path):
-    ray = pytest.importorskip("ray")
-    plan = Plan(str(folder / "net.onnx"))
-    images = [folder / "in" / "alder.png", folder / "in" / "birch.png"]
-    run(plan, images, tmp_path / "local")
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="error")
-    try:
-        assert run(plan, images, tmp_path / "spread", cluster="local").counts["done"] == 2
-    finally:
-        ray.shutdown()
-    for path in (tmp_path / "local" / "masks").iterdir():
-        assert path.read_bytes() == (tmp_path / "spread" / "masks" / path.name).read_bytes()

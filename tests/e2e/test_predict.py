@@ -1,36 +1,22 @@
-"""``sitta predict`` as a person runs it: killed, resumed, misused, over a Ray cluster."""
+"""``sitta predict`` as a person runs it: killed, resumed, misused."""
 
 import csv
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
 import time
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import sitta
 from sitta.cli import app, inspect, predict  # noqa: F401  (verbs register themselves)
-from sitta.data import phantom
 from sitta.data.images import read
 from sitta.runs import Plan
 from sitta.runs import predict as run
 from tests.runs import bad
+from tests.shell import sitta_command, start
 
-ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
-WORDS = [sys.executable, "-m", "sitta", "predict", "phantom-alder"]
+WORDS = ["predict", "phantom-alder"]
 SMALL = ["--size", "48x48"]
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("images")
-    phantom.write(folder, "rowan", 24, (64, 64))
-    return folder / "phantom" / "rowan" / "images"
 
 
 def contents(folder):
@@ -46,23 +32,15 @@ def test_killed_again_and_again_it_ends_with_the_same_files(images, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     run(Plan("phantom-alder", preprocess={"size": (48, 48)}), [images], whole)
     for wanted in (2, 9):
-        words = [*WORDS, str(images), "-o", str(cut), *SMALL]
-        silence = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen(words, env=ENV, **silence)
-        while len(list(cut.glob(".sitta/[!.]*.json"))) < wanted and process.poll() is None:
+        process = start(*WORDS, images, "-o", cut, *SMALL)
+        while len(list(cut.glob(".sitta/[!.]*.json"))) < wanted and process.is_alive():
             time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
         for path in cut.glob("masks/*.png"):
             read(path)  # whole at any moment
     assert len(list(cut.glob(".sitta/[!.]*.json"))) < 24
-    done = subprocess.run(
-        [*WORDS, str(images), "-o", str(cut), *SMALL, "--json"],
-        env=ENV,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = sitta_command(*WORDS, images, "-o", cut, *SMALL, "--json")
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)["counts"]
     assert counts["skipped"] >= 9
@@ -71,48 +49,9 @@ def test_killed_again_and_again_it_ends_with_the_same_files(images, tmp_path):
     assert figures(cut) == figures(whole)
 
 
-def stations():
-    """Processes of the actors of this machine's Ray."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if b"ray::Station" in entry.read_bytes():
-                found.append(int(entry.parent.name))
-        except OSError:
-            continue
-    return found
-
-
-def test_a_cluster_whose_worker_is_killed_gives_the_same_masks(images, tmp_path):
-    ray = pytest.importorskip("ray")
-    local, spread = tmp_path / "local", tmp_path / "spread"
-    plan = Plan("phantom-alder", preprocess={"size": (48, 48)})
-    run(plan, [images], local)
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
-    killed = []
-
-    def kill():
-        while len(list(spread.glob(".sitta/[!.]*.json"))) < 3:
-            time.sleep(0.02)
-        killed.append(stations()[0])
-        os.kill(killed[0], signal.SIGKILL)
-
-    thread = threading.Thread(target=kill, daemon=True)
-    thread.start()
-    try:
-        found = run(plan, [images], spread, cluster="local")
-    finally:
-        ray.shutdown()
-    assert killed
-    assert found.failures == []
-    assert len(found.records) == 24
-    assert contents(spread) == contents(local)
-
-
 def test_what_a_person_sees(images, tmp_path):
     folder = bad.fill(tmp_path / "in")
-    words = [*WORDS, str(folder), str(images), "-o", str(tmp_path / "out"), *SMALL]
-    done = subprocess.run(words, env=ENV, capture_output=True, text=True, check=False)
+    done = sitta_command(*WORDS, folder, images, "-o", tmp_path / "out", *SMALL)
     assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr
     lines = [line.split() for line in done.stdout.splitlines() if line.strip()]

@@ -2,12 +2,7 @@
 
 import csv
 import json
-import os
 import random
-import resource
-import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -15,9 +10,7 @@ import torch
 
 import sitta
 from sitta.data import phantom
-
-SITTA = [sys.executable, "-m", "sitta"]
-ENV = {**os.environ, "OMP_NUM_THREADS": "1"}  # tests run side by side
+from tests.shell import sitta_command, start
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +24,7 @@ def root(tmp_path_factory):
 def command(root, out, *more):
     where = ["train", "--data", root, "--task", "phantom", "--source", "alder", "--out", out]
     how = ["--recipe", "fast", "--size", "32x32", "--epochs", "12", "--batch", "4"]
-    return [*SITTA, *map(str, where), *how, *more]
-
-
-def run(words, **more):
-    more = {"env": ENV, **more}
-    return subprocess.run([*map(str, words)], capture_output=True, text=True, check=False, **more)
+    return [*where, *how, *more]
 
 
 def epochs(out):
@@ -45,22 +33,20 @@ def epochs(out):
 
 
 def test_killed_again_and_again_it_ends_with_the_same_weights(root, tmp_path):
-    whole = run(command(root, tmp_path / "whole", "--json"))
+    whole = sitta_command(*command(root, tmp_path / "whole", "--json"))
     assert whole.returncode == 0, whole.stderr
     cut, chance = tmp_path / "cut", random.Random(0)  # noqa: S311  (moments, not secrets)
     for wanted in (2, 6):
-        words = command(root, cut, "--save-every", "0", "--resume")
-        silence = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen(words, env=ENV, **silence)
-        while epochs(cut) < wanted and process.poll() is None:
+        process = start(*command(root, cut, "--save-every", "0", "--resume"))
+        while epochs(cut) < wanted and process.is_alive():
             time.sleep(0.05)
         time.sleep(chance.random() / 5)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
         for file in cut.glob("*.safetensors"):
             sitta.load(file)  # whole at any moment
     assert epochs(cut) < 12
-    again = run(command(root, cut, "--resume", "--json"))
+    again = sitta_command(*command(root, cut, "--resume", "--json"))
     assert again.returncode == 0, again.stderr
     a, b = (sitta.load(tmp_path / d / "phantom-alder.safetensors") for d in ("whole", "cut"))
     for (name, x), y in zip(a.state_dict().items(), b.state_dict().values(), strict=True):
@@ -69,25 +55,25 @@ def test_killed_again_and_again_it_ends_with_the_same_weights(root, tmp_path):
 
 
 def test_a_disk_that_is_full_gives_a_sentence_and_no_half_checkpoint(root, tmp_path):
-    def little_room():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
-
-    done = run(command(root, tmp_path / "out", "--save-every", "0"), preexec_fn=little_room)
-    assert done.returncode == 2
-    assert done.stderr.strip().splitlines()[-1].startswith("sitta: ")
-    assert "Traceback" not in done.stderr
-    assert not list((tmp_path / "out").glob("*.safetensors"))
+    said = tmp_path / "said"
+    out = tmp_path / "out"
+    process = start(*command(root, out, "--save-every", "0"), err=said, room=300_000)
+    process.join()
+    assert process.exitcode == 2
+    assert said.read_text().strip().splitlines()[-1].startswith("sitta: ")
+    assert "Traceback" not in said.read_text()
+    assert not list(out.glob("*.safetensors"))
 
 
 def test_a_folder_that_cannot_be_written(root, tmp_path):
     (tmp_path / "file").write_text("not a folder")
-    done = run(command(root, tmp_path / "file" / "out"))
+    done = sitta_command(*command(root, tmp_path / "file" / "out"))
     assert done.returncode == 2
     assert done.stderr.startswith("sitta: Not a directory: ")
 
 
 def test_the_lines_of_a_run_and_its_picture(root, tmp_path):
-    done = run([*command(root, tmp_path / "out"), "--epochs", "2"])
+    done = sitta_command(*command(root, tmp_path / "out"), "--epochs", "2")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("phantom/alder: 10 images of 1 x 32 x 32; 2 of 10 subjects")
@@ -172,31 +158,19 @@ def test_wrong_words(root, tmp_path, words, said):
 
 
 def test_check_show_and_phantom(root, tmp_path):
-    done = run([*SITTA, "data", "check", root], env={**ENV, "COLUMNS": "100"})
+    done = sitta_command("data", "check", root, COLUMNS="100")
     assert done.returncode == 0, done.stdout
     assert "phantom/birch" in done.stdout
     assert "32x32" in done.stdout
     assert "No problems." in done.stdout
     picture = tmp_path / "overview.png"
-    shown = run([*SITTA, "data", "show", root, "-o", picture])
+    shown = sitta_command("data", "show", root, "-o", picture)
     assert shown.stdout.strip() == f"Picture: {picture}"
     assert picture.read_bytes()[1:4] == b"PNG"
-    drawn = run(
-        [
-            *SITTA,
-            "data",
-            "phantom",
-            tmp_path,
-            "--sites",
-            "elm",
-            "--images",
-            "2",
-            "--size",
-            "8x16x16",
-        ]
-    )
+    how = ("--sites", "elm", "--images", "2", "--size", "8x16x16")
+    drawn = sitta_command("data", "phantom", tmp_path, *how)
     assert drawn.stdout.startswith("2 images of each of 1 sites")
     assert len(list(tmp_path.glob("phantom/elm/images/*.nii.gz"))) == 2
-    wrong = run([*SITTA, "data", "phantom", tmp_path, "--sites", "oak"])
+    wrong = sitta_command("data", "phantom", tmp_path, "--sites", "oak")
     assert wrong.returncode == 2
     assert "There is no such site" in wrong.stderr
