@@ -95,9 +95,8 @@ def _pass(
     unbiased: bool,
     tape: Tape | None = None,
 ) -> Tensor:
-    rows = images.repeat(len(lambdas), *[1] * (images.dim() - 1))  # (R*N, C, *S)
     lam = torch.tensor(lambdas, dtype=torch.float64)
-    return twin.run(rows, lam, pool=pool, unbiased=unbiased, tape=tape)
+    return twin.run(images, lam, pool=pool, unbiased=unbiased, tape=tape, alike=True)
 
 
 def _split(values: Sequence[float], size: int) -> list[Sequence[float]]:

@@ -29,12 +29,24 @@ from sitta.tape import Tape
 
 Pool = Literal["first", "own", "mean", "half", "pooled"]
 TINY_MAP = "tiny-feature-map"
+LONG = 4096  # values of a row from which on a call for each row is worth it
+
+
+def is_channels_last(x: Tensor) -> bool:
+    """Whether the channels of a pixel lie side by side, in 1D, 2D or 3D, and those alone."""
+    return not x.is_contiguous() and x.movedim(1, -1).is_contiguous()
+
+
+def needs_graph(x: Tensor) -> bool:
+    """Whether operations on ``x`` are recorded, for gradients or for an export."""
+    return (torch.is_grad_enabled() and x.requires_grad) or torch.compiler.is_compiling()
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and biased variance of each row and channel, in float32 or better.
 
-    Two exact passes: much faster on a CPU than ``torch.var_mean``, as stable, and with one
+    Both ways are as stable as ``torch.var_mean`` and much faster on a CPU. With channels last,
+    torch's own kernel for BatchNorm, without a temporary; else two exact passes, with one
     temporary that is gone before the output is made.
 
     Args:
@@ -48,26 +60,45 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
         >>> mean.item(), var.item()
         (2.0, 1.0)
     """
-    flat = x.to(precise(x)).flatten(2)
+    x = x.to(precise(x))
+    if is_channels_last(x) and x.numel() >= LONG * len(x) and not needs_graph(x):
+        found = [torch.batch_norm_update_stats(row[None], None, None, 0.0) for row in x]
+        return torch.stack([m for m, _ in found]), torch.stack([v for _, v in found])
+    flat = x.flatten(2)
     mean = flat.mean(dim=2, keepdim=True)
     deviation = flat - mean
     squares = deviation.square() if deviation.requires_grad else deviation.square_()
     return mean.squeeze(2), squares.mean(dim=2)
 
 
-def affine_rows(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """``x * scale + shift``, with a scale and a shift for each row and channel ``(R, C)``."""
+def affine_rows(x: Tensor, scale: Tensor, shift: Tensor, out: Tensor | None = None) -> Tensor:
+    """``x * scale + shift``, with a scale and a shift for each row and channel ``(R, C)``.
+
+    Args:
+        x: ``(R, C, *S)``.
+        scale: ``(R, C)``.
+        shift: ``(R, C)``.
+        out: Memory for the result, of the layout of ``x``, which it may be; without gradients.
+    """
     if x.dtype != scale.dtype:
         return affine_rows(x.to(scale.dtype), scale, shift).to(x.dtype)
-    if not x.is_contiguous() or torch.compiler.is_exporting():
+    if not x.is_contiguous() or torch.compiler.is_compiling():
+        # With channels last as fast as the kernel below, and the result has channels last too.
         shape = x.shape[:2] + (1,) * (x.dim() - 2)
-        return torch.addcmul(shift.reshape(shape), x, scale.reshape(shape))
+        return torch.addcmul(shift.reshape(shape), x, scale.reshape(shape), out=out)
     # Rows as channels of one image: torch's own kernel, twice as fast as a broadcast product,
     # and its gradients reach scale and shift, and through them the statistics.
     one = x.view(1, -1, *x.shape[2:])
     zeros, ones = scale.new_zeros(scale.numel()), scale.new_ones(scale.numel())
-    flat = F.batch_norm(one, zeros, ones, scale.reshape(-1), shift.reshape(-1), eps=0.0)
-    return flat.view_as(x)
+    scale, shift = scale.reshape(-1), shift.reshape(-1)
+    if out is None or x.device.type != "cpu":
+        return F.batch_norm(one, zeros, ones, scale, shift, eps=0.0).view_as(x)
+    none = scale.new_empty(0)
+    torch.ops.aten.native_batch_norm.out(
+        *(one, scale, shift, zeros, ones, False, 0.0, 0.0),
+        **{"out": out.view_as(one), "save_mean": none, "save_invstd": none},
+    )
+    return out
 
 
 def divergence(
@@ -262,6 +293,10 @@ class MixedNorm(_BatchNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise each row with its own mixed statistics."""
+        return self.normalise(x)
+
+    def normalise(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """As ``forward``; into ``out`` where that is possible, which may be ``x`` itself."""
         self._check_input_dim(x)  # type: ignore[no-untyped-call]
         self.served += 1
         mean, var = self.mixing.statistics(self, x)  # (R*N, C)
@@ -271,7 +306,7 @@ class MixedNorm(_BatchNorm):
         shift = -mean * scale
         if self.bias is not None:
             shift = shift + self.bias.to(scale.dtype)
-        return affine_rows(x, scale, shift)
+        return affine_rows(x, scale, shift, out)
 
 
 def mix_norm(norm: _BatchNorm, mixing: Mixing, label: str) -> None:

@@ -28,6 +28,10 @@ class Tape:
     def __iter__(self) -> Iterator[tuple[str, Tensor, Tensor]]:
         return iter(self._entries)
 
+    def clear(self) -> None:
+        """Forget all, to be filled anew."""
+        self._entries.clear()
+
     def reserve(self, numbers: int, like: Tensor) -> None:
         """Make room for this many numbers, in the type of ``like``."""
         self._room = torch.empty(numbers, dtype=like.dtype, device=like.device)

@@ -22,6 +22,7 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sitta.errors import InvalidSetting, UnsupportedModel
+from sitta.fast import Quick
 from sitta.statistics import MixedNorm, Mixing, Pool, divergence, mix_norm, precise
 from sitta.tape import Tape
 
@@ -136,6 +137,8 @@ class Twin:
         self._model, self._output = model, output
         self._mixing = Mixing()
         self.module, self._private = twin(model, self._mixing)
+        self._quick = Quick(self.module)
+        self._channels_last = True  # until the model refuses it
         norms = [m for m in self.module.modules() if isinstance(m, MixedNorm)]
         self._features = sum(m.num_features for m in norms)
         self._mixes = any(m.running_mean is not None for m in norms)
@@ -183,37 +186,76 @@ class Twin:
         unbiased: bool = False,
         tape: Tape | None = None,
         parameters: Mapping[str, Tensor] | None = None,
+        alike: bool = False,
     ) -> Tensor:
         """One pass of R members over N images.
 
         Args:
-            rows: ``(R * N, C, *S)``, member by member.
+            rows: ``(R * N, C, *S)``, member by member; or ``(N, C, *S)`` if ``alike``.
             lambdas: ``(R,)``. With ``pool="first"`` and a tape that is empty, the first one is 0.
             pool: Where the statistics of an image come from.
             unbiased: Mix with the unbiased variance.
             tape: Keeps captured statistics: an empty one is filled, a filled one played back.
             parameters: Tensors to use in place of the model's parameters of these names.
+            alike: Whether every member sees the same rows.
 
         Returns:
             Logits, ``(R, N, C, *S)``.
         """
-        lambdas, images = lambdas.to(rows.device, precise(rows)), len(rows) // len(lambdas)
-        if tape is not None and not tape:
-            tape.reserve(2 * self._features * images, lambdas)
-        self._mixing.begin(lambdas, images, pool, unbiased, tape)
-        rows = rows.clone()  # a model may work in place on what it is given
-        if parameters is None:
-            raw = self.module(rows)
-        else:
-            raw = functional_call(self.module, dict(parameters), (rows,))
+        lambdas, times = lambdas.to(rows.device, precise(rows)), len(lambdas) if alike else 1
+        images, is_new = len(rows) * times // len(lambdas), tape is not None and not tape
+
+        def forward(memory: torch.memory_format) -> Any:
+            if tape is not None and is_new:
+                tape.clear()
+                tape.reserve(2 * self._features * images, lambdas)
+            self._mixing.begin(lambdas, images, pool, unbiased, tape)
+            return self._forward(rows, times, memory, parameters)
+
+        raw = self._in_best_layout(forward, rows, times)
         if self._mixes and not self._mixing.served and not self._mixing.is_source:
             raise UnsupportedModel(
                 "The forward pass uses none of the model's BatchNorm layers, so that lambda has no "
                 "effect.",
                 fix="use lam=1, or a model that calls its BatchNorm layers",
             )
-        logits = logits_of(raw, self._output, rows)
-        return logits.to(precise(logits)).reshape(len(lambdas), -1, *logits.shape[1:])
+        seen = rows if times == 1 else rows[:1].expand(len(rows) * times, *rows.shape[1:])
+        logits = logits_of(raw, self._output, seen)
+        logits = logits.to(precise(logits)).contiguous()
+        return logits.view(len(lambdas), -1, *logits.shape[1:])
+
+    def _in_best_layout(
+        self, forward: Callable[[torch.memory_format], Any], rows: Tensor, times: int
+    ) -> Any:
+        """The pass with channels last where that is faster, unless the model cannot have it."""
+        pays = rows.dim() == 4 and rows.device.type == "cpu" and len(rows) * times > 1
+        if not (pays and self._channels_last) or torch.is_grad_enabled():
+            return forward(torch.preserve_format)
+        try:
+            return forward(torch.channels_last)
+        except RuntimeError as error:
+            if "view size is not compatible" not in str(error):
+                raise
+        self._channels_last = False  # it views tensors as if they were contiguous
+        self.refresh()
+        return forward(torch.preserve_format)
+
+    def _forward(
+        self,
+        rows: Tensor,
+        times: int,
+        memory: torch.memory_format,
+        parameters: Mapping[str, Tensor] | None,
+    ) -> Any:
+        rows = rows.clone(memory_format=memory)  # a model may work in place on what it is given
+        rows = torch.cat([rows] * times) if times > 1 else rows
+        self._quick.begin(rows, times)
+        try:
+            if parameters is None:
+                return self.module(rows)
+            return functional_call(self.module, dict(parameters), (rows,))
+        finally:
+            self._quick.end()
 
 
 def logits_of(raw: Any, output: Output, rows: Tensor) -> Tensor:
