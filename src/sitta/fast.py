@@ -62,7 +62,9 @@ class Alike:
 
     def once(self, layer: Step, x: Any) -> Tensor:
         """What ``layer`` makes of ``x``, computed for one member if all are alike."""
-        if not any(ref() is x and x._version == version for ref, version in self._known):
+        if not isinstance(x, Tensor) or not any(
+            ref() is x and x._version == version for ref, version in self._known
+        ):
             return layer(x)
         y = layer(x[: len(x) // self._times])
         y = torch.cat([y] * self._times)  # keeps the memory format
@@ -112,11 +114,11 @@ class Quick:
         modules: list[Any] = list(root.modules())
         for module in modules:
             if type(module) in (*CONVOLUTIONS, *IN_PLACE):
-                module.__class__ = _quick_class(_AlikeForward, type(module))
+                module.__class__ = _quick_class(_AlikeForward, type(module))  # type: ignore[arg-type]
                 module.alike = self.alike
         for module in modules:
             if type(module).forward is nn.Sequential.forward:
-                module.__class__ = _quick_class(_StepForward, type(module))
+                module.__class__ = _quick_class(_StepForward, type(module))  # type: ignore[arg-type]
                 module.steps = _plan(list(module.children()), self.scratch)
 
     def begin(self, rows: Tensor, times: int) -> None:
@@ -137,8 +139,8 @@ class _AlikeForward(nn.Module):
     def forward(self, input: Tensor) -> Tensor:
         """As the layer's, once for all members if they are alike."""
         if getattr(self, "inplace", False):  # its input changes with it, in all rows
-            return super().forward(input)  # type: ignore[no-any-return,misc]
-        return self.alike.once(super().forward, input)  # type: ignore[misc]
+            return super().forward(input)  # type: ignore[no-any-return]
+        return self.alike.once(super().forward, input)
 
 
 class _StepForward(nn.Module):
@@ -150,7 +152,7 @@ class _StepForward(nn.Module):
         """As ``nn.Sequential``'s, in place where nobody can tell."""
         seen = torch.is_grad_enabled() or _has_any_global_hook()
         if seen or not isinstance(input, Tensor):
-            return super().forward(input)  # type: ignore[misc]
+            return super().forward(input)
         for step in self.steps:
             input = step(input)
         return input
