@@ -1,12 +1,16 @@
-"""What InTEnt costs against a plain forward pass of the same network: ratios within one run.
+"""What InTEnt and everything beside it cost against a plain forward pass of the same network.
 
-    python benchmarks/speed.py [--presets compact paper] [--rounds 9]
+    python benchmarks/speed.py [--presets compact paper] [--rows one-pass published] [--rounds 9]
 
-The variants of a preset take turns, so that noise hits all of them alike, and a ratio is the median
-over the turns of the ratio within a turn.
-Memory is the rise of the resident set's peak in a process of its own, median of several; six plain
-forwards in a row, which keep nothing, show how much of it is the allocator's (tests/test_memory.py
-counts live tensors exactly). Results go to speed.json and speed.md beside this file.
+The rows of the table take turns, and each is timed between two plain forward passes: a ratio is to
+their mean, and the table has the median over the turns. The floor is what the floating-point
+operations of six members take at the rate of a large matrix product, timed in the same turns.
+
+A row that is measured replaces what was stored of it, or adds turns to it (``--add``), so that the
+table can be filled in short pieces. Memory (``--memory``) is the rise of the resident set's peak in
+a process of its own, median of several; six plain forwards in a row, which keep nothing, show how
+much of it is the allocator's (tests/test_memory.py counts live tensors exactly).
+Results go to speed.json and speed.md beside this file.
 """
 
 from __future__ import annotations
@@ -16,120 +20,79 @@ import json
 import os
 import platform
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 import sitta
-from sitta.models import UNet
+from memory_peak import memory_preset
+from speed_table import write
+from variants import COSTS, MEMBERS, VARIANTS, Call, NotAvailable, network, plain
 
 HERE = Path(__file__).parent
 SIZE = 128
+PRODUCT = 2048  # side of the matrices whose product shows the machine's peak
+Row = dict[str, Any]
 
 
-def network(preset: str) -> UNet:
-    """An untrained network whose zero-initialised layers are not zero."""
-    torch.manual_seed(0)
-    net = UNet.preset(preset).eval()
-    with torch.no_grad():
-        for p in net.parameters():
-            if not p.any():
-                p.normal_(std=0.05)
-    return net
+def seconds(call: Call) -> float:
+    """How long one call takes."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
-def seconds(variants: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Times of each variant, taking turns."""
-    times: dict[str, list[float]] = {name: [] for name in variants}
-    for turn in range(rounds + 1):
-        for name, call in variants.items():
-            start = time.perf_counter()
-            call()
-            if turn:  # the first round warms up
-                times[name].append(time.perf_counter() - start)
-    return times
-
-
-def ratio(one: list[float], other: list[float]) -> float:
-    """Median over the turns of the ratio within a turn."""
-    return statistics.median(a / b for a, b in zip(one, other, strict=True))
-
-
-def plain(net: UNet, rows: torch.Tensor) -> Callable[[], object]:
-    """A forward pass and nothing else."""
-
-    def call() -> object:
-        with torch.no_grad():
-            return net(rows)
-
-    return call
-
-
-def time_preset(preset: str, rounds: int) -> dict[str, float]:
-    """Ratios of run times for one preset."""
+def measure(preset: str, names: list[str], rounds: int) -> dict[str, Row]:
+    """For each row the turns: seconds, the plain forward's beside it, and the matrix product's."""
     net, image = network(preset), torch.rand(1, SIZE, SIZE)
-    builds = seconds({"build": lambda: sitta.InTEnt(net)}, 5)["build"]
-    intent = sitta.InTEnt(net)
-    parts = sitta.InTEnt(net, members_at_once=1)
-    found = seconds(
-        {
-            "batch 1": plain(net, image[None]),
-            "batch 6": plain(net, image.expand(6, 1, SIZE, SIZE).contiguous()),
-            "intent": lambda: intent(image),
-            "in parts": lambda: parts(image),
-        },
-        rounds,
-    )
+    rows: dict[str, Row] = {}
+    calls: dict[str, Call] = {}
+    for name in names:
+        try:
+            calls[name] = VARIANTS[name][1](net, image)
+            rows[name] = {"seconds": [], "plain": [], "product": []}
+        except NotAvailable as error:
+            rows[name] = {"missing": str(error)}
+    forward, product = plain(net, image[None]), _product()
+    for _ in range(3):  # warms up; each row warms up in its first turn unless that takes long
+        forward(), product()
+    for turn in range(rounds):
+        for name, call in calls.items():
+            if not turn and seconds(forward) * 20 < 5:
+                call()
+            before, took, after = seconds(forward), seconds(call), seconds(forward)
+            rows[name]["seconds"].append(took)
+            rows[name]["plain"].append((before + after) / 2)
+            rows[name]["product"].append(seconds(product))
+    return rows
+
+
+def _product() -> Call:
+    a, b = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)
+    return lambda: torch.mm(a, b)
+
+
+def operations(preset: str) -> int:
+    """Floating-point operations of one plain forward pass."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network(preset)(torch.rand(1, 1, SIZE, SIZE))
+    return counter.get_total_flops()
+
+
+def facts(preset: str) -> dict[str, Any]:
+    """What does not depend on the clock, and the time to build an adapter."""
+    net = network(preset)
+    builds = [seconds(lambda: sitta.InTEnt(net)) for _ in range(6)][1:]
+    costs = {name: sitta.method(name, net).cost for name in COSTS}
     return {
-        "seconds of one forward": statistics.median(found["batch 1"]),
+        "operations": operations(preset),
+        "members": MEMBERS,
+        "product": 2 * PRODUCT**3,
         "seconds to build the adapter": statistics.median(builds),
-        "InTEnt / batch of 6": ratio(found["intent"], found["batch 6"]),
-        "InTEnt in parts of 1 / batch of 6": ratio(found["in parts"], found["batch 6"]),
-        "InTEnt / one forward": ratio(found["intent"], found["batch 1"]),
-    }
-
-
-def peak(preset: str, what: str, size: int) -> float:
-    """MB by which the peak of the resident set rises over a call, in this process."""
-    net, image = network(preset), torch.rand(1, size, size)
-    adapt = sitta.InTEnt(net, members_at_once=1)
-    times, call = 1, plain(net, image[None])
-    if what == "intent":
-        call = lambda: adapt(image)  # noqa: E731
-    elif what == "six":
-        times = 6
-    plain(net, image[None, :, :32, :32])()  # load the kernels
-    resident = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
-    for _ in range(times):
-        call()
-    return (_status("VmHWM") - resident) / 1024
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith(field)).split()[1])
-
-
-def memory_preset(preset: str, size: int, tries: int) -> dict[str, float]:
-    """Ratio of peak memory for one preset, each in a process of its own."""
-    found = {}
-    for what in ("plain", "six", "intent"):
-        command = [sys.executable, __file__, "--peak", preset, what, str(size)]
-        done = [
-            subprocess.run(command, capture_output=True, text=True, check=True)
-            for _ in range(tries)
-        ]
-        found[what] = statistics.median(float(d.stdout) for d in done)
-    return {
-        "side of the image for memory": size,
-        "MB of one forward": found["plain"],
-        "memory of InTEnt in parts of 1 / one forward": found["intent"] / found["plain"],
-        "memory of six forwards in a row / one forward": found["six"] / found["plain"],
+        "costs": {name: [cost.forward, cost.backward] for name, cost in costs.items()},
     }
 
 
@@ -137,50 +100,46 @@ def main() -> None:
     """Measure, print, and store."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--presets", nargs="+", default=["compact", "paper"])
-    parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--peak", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--rows", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--add", action="store_true", help="add turns to those stored")
+    parser.add_argument("--memory", action="store_true", help="measure memory, and no time")
     given = parser.parse_args()
-    if given.peak:
-        print(peak(given.peak[0], given.peak[1], int(given.peak[2])))
-        return
-    rows = {}
+    stored = json.loads((HERE / "speed.json").read_text()) if _is_stored() else {"rows": {}}
     for preset in given.presets:
-        small = preset == "compact"
-        rounds = given.rounds if small else max(3, given.rounds // 5)
-        memory = memory_preset(preset, 512, 7) if small else memory_preset(preset, 256, 3)
-        rows[preset] = {**time_preset(preset, rounds), **memory}
-        print(preset, json.dumps(rows[preset], indent=2), flush=True)
-    machine = {
+        kept = stored["rows"].setdefault(preset, {})
+        if given.memory:
+            small = preset == "compact"
+            kept["memory"] = (
+                memory_preset(preset, 512, 7) if small else memory_preset(preset, 256, 3)
+            )
+        else:
+            kept["facts"] = facts(preset)
+            found = measure(preset, given.rows, given.rounds)
+            kept["times"] = merge(kept.get("times", {}), found, add=given.add)
+    stored["machine"] = {
         "processor": platform.machine(),
         "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "image": [SIZE, SIZE],
     }
-    store(rows, machine)
+    (HERE / "speed.json").write_text(json.dumps(stored, indent=1) + "\n")
+    print(write(stored, HERE / "speed.md"))
 
 
-def store(rows: dict[str, dict[str, float]], machine: dict[str, object]) -> None:
-    """Write the results beside this file; presets that were not measured now stay."""
-    if (HERE / "speed.json").exists():
-        rows = {**json.loads((HERE / "speed.json").read_text())["rows"], **rows}
-    (HERE / "speed.json").write_text(
-        json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n"
-    )
-    names = list(dict.fromkeys(name for row in rows.values() for name in row))
-    lines = [
-        "# Speed",
-        "",
-        f"Written by `python benchmarks/speed.py`: {machine['cores']} cores, torch "
-        f"{machine['torch']}, one {SIZE}x{SIZE} image, 6 members unless said otherwise.",
-        "",
-        "| | " + " | ".join(rows) + " |",
-        "|---|" + "---:|" * len(rows),
-    ]
-    for name in names:
-        cells = [f"{row[name]:.3g}" if name in row else "" for row in rows.values()]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    (HERE / "speed.md").write_text("\n".join(lines) + "\n")
+def merge(kept: dict[str, Row], found: dict[str, Row], *, add: bool) -> dict[str, Row]:
+    """The rows of both; of one that is in both, the new turns, or all turns."""
+    rows = {**kept, **found}
+    for name in set(kept) & set(found) if add else ():
+        if "missing" not in kept[name] and "missing" not in found[name]:
+            rows[name] = {part: kept[name][part] + found[name][part] for part in found[name]}
+    return {name: rows[name] for name in VARIANTS if name in rows}
+
+
+def _is_stored() -> bool:
+    return (HERE / "speed.json").exists()
 
 
 if __name__ == "__main__":
