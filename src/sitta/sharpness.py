@@ -30,7 +30,8 @@ def member_sharpness(
     """Logits and sharpness in bits of every member for every image.
 
     Two forward passes and one backward pass for each member and image, over all parameters, each
-    with gradients of its own. Captured statistics are constants: one more pass for each image.
+    with gradients of its own. Captured statistics are constants; the first pass of the member of
+    lambda 0 captures them, or if there is none (or none that equals it), one more pass does.
 
     Args:
         twin: A borrowed twin.
@@ -49,9 +50,13 @@ def member_sharpness(
         leaves = free_parameters(twin)
         pairs, far = [], []
         for image in images.clone().unsqueeze(1):  # (1, C, *S)
-            tape = _capture(twin, image, unbiased) if statistics == "captured" else None
+            tape = Tape() if statistics == "captured" else None
             forward = partial(_member, twin, image, tape, unbiased)
-            pairs += [_rise(partial(forward, lam), leaves, activation, rho) for lam in lambdas]
+            order = sorted(range(len(lambdas)), key=lambda i: lambdas[i] != 0)  # 0 comes first
+            if tape is not None and (unbiased or lambdas[order[0]] != 0):
+                _capture(twin, image, tape, unbiased)
+            found = {i: _rise(partial(forward, lambdas[i]), leaves, activation, rho) for i in order}
+            pairs += [found[i] for i in range(len(lambdas))]
             seen = twin.distance
             far.append(image.new_full((1,), torch.nan) if seen is None else seen)
     shape = (len(images), len(lambdas))
@@ -96,9 +101,9 @@ def worst_nearby(at: Parameters, gradients: Sequence[Tensor | None], rho: float)
     """
     with torch.no_grad():
         used = [g.norm() for g in gradients if g is not None]
-        scale = rho / (torch.stack(used).norm() + 1e-12)
+        scale = float(rho / (torch.stack(used).norm() + 1e-12))
         moved = zip(at.items(), gradients, strict=True)
-        return {name: p if g is None else p + scale * g for (name, p), g in moved}
+        return {name: p if g is None else p.add(g, alpha=scale) for (name, p), g in moved}
 
 
 def free_parameters(twin: Twin) -> Parameters:
@@ -110,8 +115,6 @@ def free_parameters(twin: Twin) -> Parameters:
     }
 
 
-def _capture(twin: Twin, image: Tensor, unbiased: bool) -> Tape:
-    tape = Tape()
+def _capture(twin: Twin, image: Tensor, tape: Tape, unbiased: bool) -> None:
     with torch.no_grad():
         twin.run(image, torch.zeros(1), pool="first", unbiased=unbiased, tape=tape)
-    return tape

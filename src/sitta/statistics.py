@@ -235,7 +235,8 @@ class Mixing:
             mean, var = self._tape.read(self._position, layer.label)  # (N, C)
             self._position += 1
             return self._mix(source[0], mean), self._mix(source[1], var)
-        mean, biased, values = _row_moments(x[: self._images * fold], fold)  # (N, C)
+        # What is captured is a constant: no gradient flows through it.
+        mean, biased, values = _row_moments(x[: self._images * fold].detach(), fold)  # (N, C)
         self._measure(source, mean, biased, layer.eps)
         var = self._recorded(biased, values)
         if self._tape is not None:

@@ -91,7 +91,8 @@ class InTEnt(Method):
         """A pass for each member, and one that captures unless a member of lambda 0 does it."""
         captured = self.statistics == "captured"
         if STRATEGIES[self.strategy].figure == "sharpness":
-            return Cost(forward=2 * len(self.grid) + captured, backward=len(self.grid))
+            alone = captured and (self.variance == "unbiased" or 0 not in self.grid)
+            return Cost(forward=2 * len(self.grid) + alone, backward=len(self.grid))
         if not captured or all(lam == 1 for lam in self.grid):
             return Cost(forward=len(self.grid))
         rows = [lam for lam in self.grid if lam != 0 or self.variance == "unbiased"]
