@@ -38,7 +38,8 @@ class Published:
     def __call__(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Probabilities ``(K, 1, H, W)`` of an image ``(1, H, W)``, and sharpness ``(K,)``."""
         source = self._statistics()
-        self.net.train()
+        for norm in self.norms:  # the published network has no dropout at work
+            norm.train()
         with torch.no_grad():
             self.net(image[None])
         self.net.eval()
