@@ -21,6 +21,7 @@ import os
 import platform
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,13 @@ def seconds(call: Call) -> float:
     return time.perf_counter() - start
 
 
-def measure(preset: str, names: list[str], rounds: int) -> dict[str, Row]:
-    """For each row the turns: seconds, the plain forward's beside it, and the matrix product's."""
+def measure(
+    preset: str, names: list[str], rounds: int, keep: Callable[[dict[str, Row]], object]
+) -> None:
+    """For each row the turns: seconds, the plain forward's beside it, and the matrix product's.
+
+    What there is after each single time goes to ``keep``, so that a run cut short leaves something.
+    """
     net, image = network(preset), torch.rand(1, SIZE, SIZE)
     rows: dict[str, Row] = {}
     calls: dict[str, Call] = {}
@@ -67,7 +73,8 @@ def measure(preset: str, names: list[str], rounds: int) -> dict[str, Row]:
             rows[name]["seconds"].append(took)
             rows[name]["plain"].append((before + after) / 2)
             rows[name]["product"].append(seconds(product))
-    return rows
+            keep({n: row for n, row in rows.items() if row.get("seconds", True)})
+    keep({n: row for n, row in rows.items() if row.get("seconds", True)})
 
 
 def _product() -> Call:
@@ -106,18 +113,27 @@ def main() -> None:
     parser.add_argument("--memory", action="store_true", help="measure memory, and no time")
     given = parser.parse_args()
     stored = json.loads((HERE / "speed.json").read_text()) if _is_stored() else {"rows": {}}
+    stored["machine"] = machine()
     for preset in given.presets:
         kept = stored["rows"].setdefault(preset, {})
         if given.memory:
-            small = preset == "compact"
-            kept["memory"] = (
-                memory_preset(preset, 512, 7) if small else memory_preset(preset, 256, 3)
-            )
-        else:
-            kept["facts"] = facts(preset)
-            found = measure(preset, given.rows, given.rounds)
-            kept["times"] = merge(kept.get("times", {}), found, add=given.add)
-    stored["machine"] = {
+            size, tries = (512, 7) if preset == "compact" else (256, 3)
+            kept["memory"] = memory_preset(preset, size, tries)
+            store(stored)
+            continue
+        kept["facts"], before = facts(preset), kept.get("times", {})
+
+        def keep(found: dict[str, Row], kept: Row = kept, before: Row = before) -> None:
+            kept["times"] = merge(before, found, add=given.add)
+            store(stored)
+
+        measure(preset, given.rows, given.rounds, keep)
+    print((HERE / "speed.md").read_text())
+
+
+def machine() -> dict[str, Any]:
+    """What was measured on."""
+    return {
         "processor": platform.machine(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
@@ -125,8 +141,12 @@ def main() -> None:
         "torch": torch.__version__,
         "image": [SIZE, SIZE],
     }
+
+
+def store(stored: dict[str, Any]) -> None:
+    """Write the results beside this file."""
     (HERE / "speed.json").write_text(json.dumps(stored, indent=1) + "\n")
-    print(write(stored, HERE / "speed.md"))
+    write(stored, HERE / "speed.md")
 
 
 def merge(kept: dict[str, Row], found: dict[str, Row], *, add: bool) -> dict[str, Row]:
