@@ -37,7 +37,18 @@ def _options(
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one sentence and exit code 2."""
-    from sitta.cli import bench, bench_show, data, demo, inspect, methods, predict, train, zoo  # noqa: F401  (each verb registers itself)
+    from sitta.cli import (  # noqa: F401  (each verb registers itself)
+        bench,
+        bench_show,
+        data,
+        demo,
+        inspect,
+        methods,
+        predict,
+        serve,
+        train,
+        zoo,
+    )
 
     try:
         app()

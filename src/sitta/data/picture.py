@@ -73,6 +73,10 @@ class Image:
     indices: Array | None = field(default=None, repr=False)
 
 
+class TooLarge(InvalidImage):
+    """An image whose header announces more values than are allowed."""
+
+
 def check_size(path: Path, shape: Sequence[int], limit: int = MOST_VALUES) -> None:
     """Refuse what is empty or absurdly large, by its header, before any pixel is decoded."""
     sides = " x ".join(str(n) for n in shape)
@@ -82,7 +86,7 @@ def check_size(path: Path, shape: Sequence[int], limit: int = MOST_VALUES) -> No
     for n in shape:
         total *= int(n)
     if total > limit:
-        raise InvalidImage(
+        raise TooLarge(
             f"{path} is too large: its header announces {sides} values.",
             allowed=f"at most {limit:,} values",
             fix="check that the file is what it seems; cut a real one into pieces, or raise limit=",

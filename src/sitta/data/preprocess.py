@@ -145,11 +145,15 @@ class Placement:
 
     def inputs(self, values: Array) -> Array:
         """``(C, *S)`` as in the file to ``(N, C, *native)``."""
-        if self.reverse:
-            values = values.transpose(0, *range(values.ndim - 1, 0, -1))
-        cut = self.orientation.apply(values.reshape(-1, *self.orientation.shape))  # (C, D, H, W)
+        cut = self.slices(values)  # (C, D, H, W)
         planes = np.moveaxis(cut, 1, 0) if len(self.native) == 2 else cut[None]
         return np.array(planes, dtype=np.float32, order="C")  # a copy: flips are views
+
+    def slices(self, values: Array) -> Array:
+        """``(C, *S)`` as in the file to ``(C, slices, rows, columns)``; a view where it can be."""
+        if self.reverse:
+            values = values.transpose(0, *range(values.ndim - 1, 0, -1))
+        return self.orientation.apply(values.reshape(-1, *self.orientation.shape))
 
     def masks(self, labels: Array, classes: int = 2) -> Array:
         """Labels ``(*S)`` as in the file to ``(N, *s)``."""

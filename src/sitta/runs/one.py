@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,16 +42,23 @@ class Done:
         mask: In the geometry of the file, ``(*S)``, or ``(C, *S)`` if there are several labels.
         maps: More maps in that geometry, by name.
         record: Everything for the summary and the report, in plain types.
+        placement: Where the model's inputs lie in the file.
     """
 
     image: Image
     mask: Array
     maps: dict[str, Array]
     record: dict[str, Any]
+    placement: Placement
 
 
 def predict_file(
-    item: Item, adapt: Adapt, preprocess: Preprocess, save: frozenset[str], at_once: int = 8
+    item: Item,
+    adapt: Adapt,
+    preprocess: Preprocess,
+    save: frozenset[str],
+    at_once: int = 8,
+    reader: Callable[[Path], Image] = read,
 ) -> Done:
     """Adapt to a file: an image, or each slice of a volume by itself.
 
@@ -58,11 +66,13 @@ def predict_file(
         item: Which file.
         adapt: A method on a model.
         preprocess: What the model takes.
-        save: Maps to keep: ``probability``, ``uncertainty``, ``members``.
+        save: Maps to keep: ``probability``, ``uncertainty``, ``disagreement``, ``members``; and
+            ``labels``, the mask of each member ``(K, *S)``.
         at_once: Slices in one pass.
+        reader: Reads the file.
     """
     start = time.perf_counter()
-    image = read(item.path)
+    image = reader(item.path)
     ready = preprocess.apply(image)
     starts = range(0, len(ready.values), at_once)
     parts = [adapt(ready.values[start : start + at_once]) for start in starts]
@@ -81,10 +91,11 @@ def predict_file(
         "doubt": rows[shown]["doubt"],
         "lambdas": parts[0].lambdas.tolist(),
         "source_member": parts[0].source_member,
+        "activation": parts[0].activation,
         "rows": rows,
         "picture": _picture(parts, shown),
     }
-    return Done(image, mask, maps, record)
+    return Done(image, mask, maps, record, ready.placement)
 
 
 def _slices(parts: list[Answer]) -> Iterator[tuple[int, Answer]]:
@@ -134,14 +145,26 @@ def _restored(
     maps: dict[str, Array] = {}
     if "probability" in save:
         maps |= _channels("probability", probability, activation)
-    if "uncertainty" in save:
-        whole = np.concatenate([p.uncertainty for p in parts])[:, None]
-        maps["uncertainty"] = placement.restore(whole)[0]
+    for name in ("uncertainty", "disagreement"):
+        if name in save:
+            whole = np.concatenate([getattr(p, name) for p in parts])[:, None]
+            maps[name] = placement.restore(whole)[0]
     if "members" in save:
         for k, lam in enumerate(parts[0].lambdas):
             member = np.concatenate([p.members[k] for p in parts if p.members is not None])
             maps |= _channels(f"member-{lam:.2f}", placement.restore(member), activation)
+    if "labels" in save and parts[0].members is not None:
+        maps["labels"] = _member_labels(parts, placement)
     return labels(probability[None], activation)[0].astype(np.uint8), maps
+
+
+def _member_labels(parts: list[Answer], placement: Placement) -> Array:
+    """The mask of each member in the geometry of the file, ``(K, *S)`` or ``(K, C, *S)``."""
+    activation, found = parts[0].activation, []
+    for k in range(len(parts[0].lambdas)):
+        member = np.concatenate([p.members[k] for p in parts if p.members is not None])
+        found.append(labels(placement.restore(member)[None], activation)[0].astype(np.uint8))
+    return np.stack(found)
 
 
 def _channels(name: str, maps: Array, activation: str) -> dict[str, Array]:

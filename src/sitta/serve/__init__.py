@@ -1,0 +1,1 @@
+"""The service: a REST interface and a page, on the user's own machine (extra ``serve``)."""

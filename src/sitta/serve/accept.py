@@ -1,0 +1,47 @@
+"""In which form a client wants a mask."""
+
+from __future__ import annotations
+
+from sitta.serve.refusal import Refusal
+
+JSON = "application/json"
+MASKS = {"image/png": ".png", "application/x-nifti": ".nii.gz", "application/gzip": ".nii.gz"}
+ANY = {"*/*": JSON, "application/*": JSON, "image/*": "image/png"}
+
+
+def wanted(accept: str) -> str:
+    """The form that a client likes best of those that there are.
+
+    Args:
+        accept: The header; empty for none.
+
+    Raises:
+        Refusal: 406, none of them.
+
+    Example:
+        >>> wanted(""), wanted("image/png;q=0.9, application/x-nifti"), wanted("text/html, */*")
+        ('application/json', 'application/x-nifti', 'application/json')
+    """
+    liked: list[tuple[float, str]] = []
+    for part in accept.lower().split(",") if accept.strip() else ["*/*"]:
+        form, *options = (text.strip() for text in part.split(";"))
+        form = ANY.get(form, form)
+        quality = _quality(options)
+        if quality > 0 and (form == JSON or form in MASKS):
+            liked.append((quality, form))
+    if not liked:
+        raise Refusal(
+            406,
+            "not-acceptable",
+            "The answer cannot be given in the form that Accept asks for.",
+            allowed=", ".join([JSON, *MASKS]),
+        )
+    return max(liked, key=lambda pair: pair[0])[1]
+
+
+def _quality(options: list[str]) -> float:
+    given = next((o[2:] for o in options if o.startswith("q=")), "1")
+    try:
+        return min(max(float(given), 0.0), 1.0)
+    except ValueError:
+        return 1.0

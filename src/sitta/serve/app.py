@@ -1,0 +1,142 @@
+"""The application: routes, page, guard and errors put together."""
+
+from __future__ import annotations
+
+import asyncio
+import mimetypes
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp
+
+from sitta._version import __version__
+from sitta.serve.api import USE, router
+from sitta.serve.guard import Guard
+from sitta.serve.refusal import Refusal
+from sitta.serve.service import Service
+from sitta.serve.shell import Shell, answered
+
+PAGE = Path(__file__).parent / "page"
+TIDY_SECONDS = 10.0
+LOGIN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sitta</title>
+<meta name="viewport" content="width=device-width"></head><body><main><h1>Sitta</h1><p>{said}</p>
+<form method="post" action="/login"><label>Token <input type="password" name="token"
+autocomplete="current-password" autofocus required></label> <button>Enter</button></form>
+<p>{use}</p></main></body></html>"""
+TOKEN_BYTES = 4096
+
+
+def create_app(service: Service, guard: Guard) -> ASGIApp:
+    """The ASGI application of a service.
+
+    Args:
+        service: Workers and results; closed when the application ends.
+        guard: Who may ask.
+    """
+    app = FastAPI(
+        title="Sitta",
+        version=__version__,
+        description=f"Adapts a trained segmentation model to each image by itself. {USE}",
+        docs_url=None,  # their pages load scripts from elsewhere
+        redoc_url=None,
+        lifespan=_lifespan,
+    )
+    app.state.service, app.state.guard = service, guard
+    app.include_router(router)
+    _add_page(app)
+    _add_errors(app)
+    return Shell(app, guard, service.metrics, service.log, 2 * service.limits.upload_bytes)
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    service: Service = app.state.service
+
+    async def tidy() -> None:
+        while True:
+            await asyncio.sleep(TIDY_SECONDS)
+            service.store.tidy()
+
+    task = asyncio.create_task(tidy())
+    try:
+        yield
+    finally:
+        task.cancel()
+        service.close()
+
+
+def _add_page(app: FastAPI) -> None:
+    """The files of the page, each by its own route's name: no path of a client is opened."""
+    files = {p.relative_to(PAGE).as_posix(): p for p in sorted(PAGE.rglob("*")) if p.is_file()}
+    mimetypes.add_type("text/javascript", ".js")  # whatever this machine says
+
+    def found(name: str) -> Response:
+        if name not in files:
+            raise Refusal(404, "not-found", "There is no such page.", allowed="/, /api")
+        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        return FileResponse(files[name], media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    @app.get("/", include_in_schema=False)
+    async def index(request: Request, token: str | None = None) -> Response:
+        if token is not None:
+            return _logged_in(request, token)
+        return found("index.html")
+
+    @app.get("/page/{name:path}", include_in_schema=False)
+    async def page(name: str) -> Response:
+        return found(name)
+
+    @app.get("/login", include_in_schema=False)
+    async def form() -> Response:
+        return _login("This service asks for its token.")
+
+    @app.post("/login", include_in_schema=False)
+    async def login(request: Request) -> Response:
+        length = request.headers.get("content-length", "")
+        if not length.isdigit() or int(length) > TOKEN_BYTES:
+            raise Refusal(413, "too-large", "That is no token.")
+        given = (await request.form(max_files=0, max_fields=2)).get("token", "")
+        return _logged_in(request, str(given))
+
+
+def _logged_in(request: Request, token: str) -> Response:
+    guard: Guard = request.app.state.guard
+    if guard.token is not None and not guard.is_token(token):
+        return _login("That is not the token.", 401)
+    response = RedirectResponse("/", 303)
+    if guard.token is not None:
+        response.headers["Set-Cookie"] = guard.cookie(secure=request.url.scheme == "https")
+    return response
+
+
+def _login(said: str, status: int = 200) -> HTMLResponse:
+    return HTMLResponse(LOGIN.format(said=escape(said), use=escape(USE)), status)
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Every error in the same form."""
+
+    @app.exception_handler(Refusal)
+    async def refused(_: Request, error: Any) -> Response:
+        return answered(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: Any) -> Response:
+        first = error.errors()[0]
+        where = " ".join(str(part) for part in first["loc"])
+        return answered(Refusal(422, "bad-value", f"{where}: {first['msg']}."[:300]))
+
+    @app.exception_handler(HTTPException)
+    async def failed(_: Request, error: Any) -> Response:
+        said = {404: "There is nothing at this path.", 405: "This path takes other verbs."}
+        code = {404: "not-found", 405: "wrong-verb"}.get(error.status_code, "bad-request")
+        message = said.get(error.status_code, "The request cannot be answered.")
+        told = Refusal(error.status_code, code, message, headers=dict(error.headers or {}))
+        return answered(told)
