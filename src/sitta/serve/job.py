@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sitta.data import phantom
 from sitta.data.picture import Array, Image, TooLarge
 from sitta.data.preprocess import Preprocess
-from sitta.data.reading import read
+from sitta.data.reading import READERS, read
 from sitta.data.sniff import sniff
 from sitta.errors import InvalidImage, InvalidSetting, SittaError
 from sitta.runs.inputs import Item
@@ -57,6 +61,20 @@ def work(job: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
     except SittaError as error:
         raise Refusal.of(422, "bad-image", error) from error
     return left(done, Path(job["out"]), job, loaded.classes, loaded.preprocess.dims)
+
+
+def warm(catalogue: Catalogue) -> None:
+    """Take the whole way once, so that no client waits for what the first image sets up."""
+    for reader in set(READERS.values()):
+        import_module(f"sitta.data.formats.{reader}")
+    catalogue.warm()
+    name = next(iter(catalogue.loaded))
+    usual = {"model": name, "method": catalogue.usual_method(name), "settings": {}}
+    with tempfile.TemporaryDirectory(prefix="sitta-warm-") as folder:
+        phantom.write(folder, "alder", 1, (64, 64))
+        files = [str(path) for path in Path(folder).glob("phantom/alder/images/*")]
+        with suppress(Refusal):  # a model that needs more than a PNG tells
+            work({**usual, "files": files, "out": folder}, catalogue)
 
 
 def _checked_kind(files: list[Path]) -> Path:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
+from typing import NoReturn
 
 from sitta.errors import SittaError
 from sitta.serve.guard import Guard
@@ -44,6 +47,8 @@ def run(
     from sitta.serve.app import create_app
     from sitta.serve.service import Service
 
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        signal.signal(number, _leave)
     listener = _bound(guard.host, port)
     chosen = list(models) or _all_models()
     each = threads or max(1, (os.cpu_count() or 1) // workers)
@@ -63,9 +68,15 @@ def run(
             timeout_graceful_shutdown=PARTING_SECONDS,
             ws="none",
         )
-        uvicorn.Server(config).run(sockets=[listener])
+        with suppress(KeyboardInterrupt):  # which uvicorn passes on when it is done
+            uvicorn.Server(config).run(sockets=[listener])
     finally:
         service.close()
+
+
+def _leave(*_: object) -> NoReturn:
+    """Told to end: everything is put away on the way out."""
+    sys.exit(0)
 
 
 def _all_models() -> list[str]:

@@ -37,10 +37,11 @@ def main(orders: Orders, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     from sitta.serve.catalogue import Catalogue
+    from sitta.serve.job import warm
 
     try:
         catalogue = Catalogue(orders.models, orders.limits, orders.threads)
-        catalogue.warm()
+        warm(catalogue)
         told = catalogue.describe()
     except (SittaError, OSError) as error:
         pipe.send(("unfit", (isinstance(error, MissingExtra), str(error))))
