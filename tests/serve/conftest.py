@@ -33,8 +33,8 @@ TIGHT = Limits(
 class Asked:
     """An application in this process, on a loop of its own, and how to ask it."""
 
-    def __init__(self, service, guard, log):
-        self.service, self.guard, self.log = service, guard, log
+    def __init__(self, service, guard, log, lasting=False):
+        self.service, self.guard, self.log, self._lasting = service, guard, log, lasting
         self.app = create_app(service, guard)
         self.loop = asyncio.new_event_loop()
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=HERE)
@@ -46,7 +46,8 @@ class Asked:
 
     def __exit__(self, *_):
         self._call(self._client.aclose())
-        self.service.close()
+        if not self._lasting:
+            self.service.close()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.run_until_complete(asyncio.sleep(0))
@@ -77,6 +78,29 @@ def without_models(monkeypatch):
             service = Service(Orders(models, limits), workers, log.append)
             asked = Asked(service, guard or Guard(), log)
             return stack.enter_context(asked)
+
+        yield made
+
+
+@pytest.fixture(scope="module")
+def idle():
+    """A service without models that several applications may share, one after the other."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "main", slow.main)
+        log = []
+        service = Service(Orders(["none"], TIGHT), 1, log.append)
+    yield service, log
+    service.close()
+
+
+@pytest.fixture
+def guarded(idle):
+    """Makes applications of it with a guard."""
+    with contextlib.ExitStack() as stack:
+
+        def made(guard=None):
+            service, log = idle
+            return stack.enter_context(Asked(service, guard or Guard(), log, lasting=True))
 
         yield made
 

@@ -74,7 +74,7 @@ class Image:
 
 
 class TooLarge(InvalidImage):
-    """An image whose header announces more values than are allowed."""
+    """An image of more values than are allowed, or than can be decoded."""
 
 
 def check_size(path: Path, shape: Sequence[int], limit: int = MOST_VALUES) -> None:

@@ -57,7 +57,7 @@ TEXT: dict[int | str, dict[str, Any]] = {
     200: {"description": "The counts.", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }
 ROW = {
-    "slice": None,
+    "slice": 0,
     "agreement": 0.97,
     "uncertainty": 0.03,
     "disagreement": 0.01,
@@ -74,13 +74,13 @@ ROW = {
 }
 ANSWERED = {
     "id": "Zk3u...",
-    "name": "scan.png",
+    "name": "scan.dcm",
     "model": "phantom-alder",
     "method": "intent",
     "settings": {"strategy": "ent-baln"},
-    "kind": "png",
+    "kind": "dicom",
     "shape": [128, 128],
-    "spacing": None,
+    "spacing": [0.5, 0.5],
     "channels": 1,
     "slices": 1,
     "shown": 0,

@@ -73,7 +73,7 @@ class Guard:
     """
 
     host: str = "127.0.0.1"
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     insecure: bool = False
     names: frozenset[str] = frozenset()
     session: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
@@ -92,8 +92,14 @@ class Guard:
                 fix="--token T, which clients then show; see sitta serve --help",
             )
 
-    def check(self, method: str, path: str, headers: Headers) -> None:
+    def check(self, method: str, path: str, headers: Headers, login: bool = False) -> None:
         """Refuse a request that must not be answered.
+
+        Args:
+            method: GET, POST and so on.
+            path: What is asked for.
+            headers: Of the request.
+            login: Whether the request shows a token in its query, which only logs in.
 
         Raises:
             Refusal: 403 or 401.
@@ -101,7 +107,8 @@ class Guard:
         self._check_host(headers)
         if method not in SAFE:
             _check_origin(headers)
-        if self.token is not None and path not in OPEN and not self._is_known(headers):
+        shown = path in OPEN or (login and path == "/")
+        if self.token is not None and not shown and not self._is_known(headers):
             raise Refusal(
                 401,
                 "no-token",

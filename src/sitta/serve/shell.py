@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
@@ -48,7 +49,8 @@ class Shell:
     async def inside(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What is asked for, or a refusal."""
         try:
-            self._guard.check(scope["method"], scope["path"], Headers(scope=scope))
+            login = "token" in parse_qs(scope["query_string"].decode("latin-1"))
+            self._guard.check(scope["method"], scope["path"], Headers(scope=scope), login)
         except Refusal as error:
             await answered(error)(scope, receive, send)
             return

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from sitta.data.picture import TooLarge
 from sitta.errors import InvalidImage, SittaError
 
 TALKATIVE = ("tifffile", "nibabel.global", "pydicom")
@@ -31,7 +32,7 @@ def decoding(path: Path, kind: str) -> Iterator[None]:
         raise
     except Exception as error:
         if type(error).__name__ in TOO_LARGE:
-            raise InvalidImage(
+            raise TooLarge(
                 f"{path} is too large to be decoded here.",
                 fix="check that the file is what it seems; cut a real one into pieces",
             ) from error

@@ -1,0 +1,124 @@
+"""Who may ask: hosts, origins, tokens, and the headers on every answer."""
+
+import pytest
+
+from sitta.errors import InvalidSetting
+from sitta.serve.guard import Guard
+
+TOKEN = "correct horse battery"  # noqa: S105
+ELSEWHERE = "http://elsewhere.example"
+
+
+def test_every_answer_carries_the_headers(guarded):
+    asked = guarded()
+    made = asked.send().json()["id"]
+    paths = ["/", "/healthz", "/nothing", "/metrics", "/api/models", f"/api/results/{made}/x"]
+    for answer in [*(asked.get(path) for path in paths), asked.send(settings="x")]:
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cache-control"] in ("no-store", "no-cache")
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert asked.get(f"/api/results/{made}/figures.json").headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("host", ["elsewhere.example", "elsewhere.example:8642", "", "127.0.0.1.x"])
+def test_a_name_that_points_here_is_refused(guarded, host):
+    asked = guarded()
+    for path in ("/", "/healthz", "/api/models"):
+        answer = asked.get(path, headers={"host": host})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "wrong-host")
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:8642", "LOCALHOST"])
+def test_its_own_names_are_not(guarded, host):
+    assert guarded().get("/healthz", headers={"host": host}).status_code == 200
+
+
+def test_a_proxy_may_have_a_name(guarded):
+    asked = guarded(guard=Guard(names=frozenset({"sitta.example"})))
+    assert asked.get("/healthz", headers={"host": "sitta.example"}).status_code == 200
+    assert asked.get("/healthz", headers={"host": "other.example"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": ELSEWHERE},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"origin": "//["},
+    ],
+    ids=str,
+)
+def test_pages_elsewhere_may_not_send(guarded, headers):
+    asked = guarded()
+    made = asked.send().json()["id"]
+    files = {"file": ("a.png", b"x")}
+    for method, path in (("POST", "/api/predict"), ("DELETE", f"/api/results/{made}")):
+        answer = asked.ask(method, path, headers=headers, files=files)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "wrong-origin")
+    own = {"origin": "http://127.0.0.1:8642", "sec-fetch-site": "same-origin"}
+    assert asked.ask("POST", "/api/predict", headers=own, files=files).status_code == 200
+
+
+def test_without_the_token_nothing_is_told(guarded):
+    asked = guarded(guard=Guard(token=TOKEN))
+    assert asked.get("/healthz").status_code == 200
+    for path in ("/", "/api/models", "/metrics", "/openapi.json", "/page/x.js", "/nothing"):
+        answer = asked.get(path)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        assert answer.json()["error"]["code"] == "no-token"
+    assert asked.send().status_code == 401
+    for wrong in (
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN[:-1]}",
+        f"Basic {TOKEN}",
+        "Bearer",
+        "Bearer é",
+    ):
+        answer = asked.get("/api/models", headers={"authorization": wrong.encode("latin-1")})
+        assert answer.status_code == 401
+    shown = {"authorization": f"Bearer {TOKEN}"}
+    assert asked.get("/api/models", headers=shown).status_code == 200
+
+
+@pytest.mark.parametrize("way", ["link", "form"])
+def test_a_browser_logs_in_once(guarded, way):
+    asked = guarded(guard=Guard(token=TOKEN))
+
+    def login(token):
+        if way == "link":
+            return asked.get("/", params={"token": token})
+        return asked.ask("POST", "/login", data={"token": token})
+
+    assert 'name="token"' in asked.get("/login").text
+    wrong = login("not the token at all")
+    assert (wrong.status_code, "set-cookie" in wrong.headers) == (401, False)
+    answer = login(TOKEN)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    cookie = answer.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    assert TOKEN not in cookie
+    kept = {"cookie": cookie.split(";")[0]}
+    assert asked.get("/api/models", headers=kept).status_code == 200
+    assert asked.get("/api/models", headers={"cookie": "sitta-session=x"}).status_code == 401
+    assert not [line for line in asked.log if TOKEN in line]
+
+
+def test_the_form_takes_no_books(guarded):
+    asked = guarded(guard=Guard(token=TOKEN))
+    assert asked.ask("POST", "/login", data={"token": "x" * 10_000}).status_code == 413
+
+
+def test_the_network_is_served_with_a_token_or_on_purpose():
+    with pytest.raises(InvalidSetting, match="anyone in the network"):
+        Guard("0.0.0.0")  # noqa: S104
+    with pytest.raises(InvalidSetting, match="too short"):
+        Guard(token="short")  # noqa: S106
+    assert Guard("0.0.0.0", insecure=True).token is None  # noqa: S104
+    assert Guard("::1").token is None
+    assert TOKEN not in repr(Guard("0.0.0.0", TOKEN))  # noqa: S104
