@@ -114,7 +114,7 @@ def test_paths_of_the_service_are_not_told(without_models):
     asked = without_models()
     problem = asked.send(name="/home/me/scan.png", **told(refuse=True)).json()["error"]
     assert problem["message"] == "scan.png is bad."
-    assert not [p for p in asked.service.store.root.iterdir()]
+    assert not list(asked.service.store.root.iterdir())
 
 
 def test_an_abandoned_job_ends(on_a_port):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ NEEDED = (
 )
 OPTIONAL = ("members", "distance")  # what depends on them is left out without
 PROVIDERS = ["CPUExecutionProvider"]
+NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"  # since 1.29 onnxruntime reports on its use by itself
 SILENT = 4  # of onnxruntime's levels: what goes wrong is raised, and need not be printed too
 
 
@@ -176,6 +178,7 @@ class Graph:
 
 
 def _session(path: Path, threads: int | None) -> tuple[Any, dict[str, str]]:
+    os.environ.setdefault(NO_TELEMETRY, "1")  # read when onnxruntime is imported, and never again
     try:
         import onnxruntime
     except ImportError as error:

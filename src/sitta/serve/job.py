@@ -176,7 +176,8 @@ def left(
     (out / "layout.json").write_text(json.dumps(_layout(done)))
     if done.image.kind == "NIfTI":
         (out / "header.bin").write_bytes(done.image.header.binaryblock)
-    return plain(_answer(done, job, classes, dims, arrays))
+    answer: dict[str, Any] = plain(_answer(done, job, classes, dims, arrays))
+    return answer
 
 
 def _one_class(masks: Array) -> Array:

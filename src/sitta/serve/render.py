@@ -69,7 +69,7 @@ class Rendering:
         else:
             values = self._cut(name, number)
         values = np.asarray(values, dtype=np.uint8)
-        return values.tobytes(), (*values.shape[1:], len(values))  # type: ignore[return-value]
+        return values.tobytes(), (*values.shape[1:], len(values))
 
     def file(self, name: str, ending: str, number: int | None) -> Path:
         """A file to keep, made when it is first asked for."""
@@ -103,7 +103,8 @@ class Rendering:
 
     def _load(self, name: str) -> Array:
         try:
-            return np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+            found: Array = np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+            return found
         except FileNotFoundError:
             if not self.folder.exists():
                 raise GONE from None
