@@ -35,6 +35,8 @@ class Never:
     def find_spec(self, name, *_):
         if name.split(".")[0] in ("torch", "monai"):
             raise RuntimeError(name + " was imported")
+        if name.split(".")[0] in ("onnx", "onnxscript", "pandas", "safetensors", "scipy"):
+            raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Never())
 """
