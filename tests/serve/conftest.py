@@ -54,7 +54,7 @@ class Asked:
         self.loop.close()
 
     def _call(self, task):
-        return asyncio.run_coroutine_threadsafe(task, self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(task, self.loop).result(240)
 
     def ask(self, method, path, **options):
         return self._call(self._client.request(method, path, **options))
@@ -163,7 +163,7 @@ class Process:
             assert line, self.errors.read_text()
             self.said += line
         self.url = re.search(r"http://\S+", self.said)[0].rstrip("/")
-        self.client = httpx.Client(base_url=self.url, timeout=60)
+        self.client = httpx.Client(base_url=self.url, timeout=240)
 
     @property
     def kept(self):

@@ -35,10 +35,12 @@ def files(tmp_path_factory):
     root = tmp_path_factory.mktemp("files")
     phantom.write(root, "rowan", 1, (100, 90))
     phantom.write(root, "birch", 1, (8, 40, 44))
+    whole = nibabel.load(next(root.glob("phantom/birch/images/*")))
+    nibabel.save(whole.slicer[:, :, 3:6], root / "scan.nii.gz")
     image, _ = phantom.draw("cedar", size=(60, 70))
     film = save(root / "film.dcm", dataset((image[0].numpy() * 4000).astype(np.int16)))
-    picture, volume = (next(root.glob(f"phantom/{s}/images/*")) for s in ("rowan", "birch"))
-    return {"picture": picture, "volume": volume, "film": film}
+    picture = next(root.glob("phantom/rowan/images/*"))
+    return {"picture": picture, "volume": root / "scan.nii.gz", "film": film}
 
 
 def masks(asked, answer):

@@ -58,6 +58,7 @@ def run(
         listener.close()
         raise
     try:
+        listener.listen()  # who follows the link at once waits, and is not turned away
         say(_greeting(guard, listener.getsockname()[1], service.known["models"]))
         config = uvicorn.Config(
             create_app(service, guard),
