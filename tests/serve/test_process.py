@@ -68,7 +68,7 @@ def asked(client, content, accept):
             return got, busy
         assert int(got.headers["retry-after"]) >= 1
         busy += 1
-        time.sleep(0.05)
+        time.sleep(0.2)
 
 
 def test_two_hundred_requests_of_sixteen_clients(server, graph, images, tmp_path):
