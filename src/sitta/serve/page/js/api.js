@@ -1,0 +1,115 @@
+/** Calls of the service. Every failure becomes one clear sentence, and what to do about it. */
+
+/** @typedef {{message: string, allowed: string | null, fix: string | null, status: number}} Failure */
+
+/** A failure that can be shown as it is. */
+export class ApiError extends Error {
+  /** @param {Failure} failure */
+  constructor(failure) {
+    super(failure.message);
+    this.failure = failure;
+  }
+}
+
+const MOST_TRIES = 60;
+const GONE = {
+  message: "The service does not answer.",
+  allowed: null,
+  fix: "check that sitta serve is still running, then try again",
+  status: 0,
+};
+
+/** @returns {Promise<Failure>} what a response with an error says */
+async function said(response) {
+  const rest = { allowed: null, fix: null, status: response.status };
+  try {
+    const { error } = await response.json();
+    return { ...rest, message: error.message, allowed: error.allowed, fix: error.fix };
+  } catch {
+    return { ...rest, message: `The service answered with an error (${response.status}).` };
+  }
+}
+
+/** One request; throws ApiError, or AbortError if the signal says so. */
+async function ask(path, options = {}) {
+  let response;
+  try {
+    response = await fetch(path, { cache: "no-store", ...options });
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    throw new ApiError(GONE);
+  }
+  if (response.ok || response.status === 429) return response;
+  throw new ApiError(await said(response));
+}
+
+/** @returns {Promise<any>} */
+export async function getJson(path) {
+  const response = await ask(path);
+  if (!response.ok) throw new ApiError(await said(response));
+  return response.json();
+}
+
+/** @returns {Promise<Blob>} a file of the service */
+export async function getFile(path) {
+  const response = await ask(path);
+  if (!response.ok) throw new ApiError(await said(response));
+  return response.blob();
+}
+
+/**
+ * Raw values of one slice.
+ * @param {string} id of the result
+ * @param {string} kind such as mask
+ * @param {number} slice
+ * @returns {Promise<{values: Uint8Array | Float32Array, width: number, height: number, depth: number}>}
+ */
+export async function getRaw(id, kind, slice) {
+  const response = await ask(`api/results/${id}/${kind}.raw?slice=${slice}`);
+  const bytes = await response.arrayBuffer();
+  const [width, height, depth] = ["X-Width", "X-Height", "X-Depth"].map((name) =>
+    Number(response.headers.get(name) ?? 1),
+  );
+  const values = kind === "image" ? new Float32Array(bytes) : new Uint8Array(bytes);
+  return { values, width, height, depth };
+}
+
+/** Wait, unless it is called off. */
+function pause(seconds, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, seconds * 1000);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(new DOMException("called off", "AbortError"));
+    });
+  });
+}
+
+/**
+ * Adapt to one image; a full queue is asked again when it says so.
+ * @param {File[]} files one image, or the slices of a series
+ * @param {import("./state.js").Recipe} recipe
+ * @param {AbortSignal} signal
+ * @param {(seconds: number) => void} waiting is told when the queue is full
+ * @returns {Promise<import("./state.js").Result>}
+ */
+export async function predict(files, recipe, signal, waiting) {
+  const form = new FormData();
+  for (const file of files) form.append("file", file, file.name);
+  form.append("model", recipe.model);
+  if (recipe.method) form.append("method", recipe.method);
+  if (Object.keys(recipe.settings).length) form.append("settings", JSON.stringify(recipe.settings));
+  for (let attempt = 0; attempt < MOST_TRIES; attempt++) {
+    const response = await ask("api/predict", { method: "POST", body: form, signal });
+    if (response.ok) return response.json();
+    const seconds = Math.min(30, Math.max(0.2, Number(response.headers.get("Retry-After")) || 1));
+    waiting(seconds);
+    await pause(seconds, signal);
+  }
+  throw new ApiError({ ...GONE, message: "The service stays busy.", fix: "try again later" });
+}
+
+/** Let the service forget a result; it does so by itself later, so failing does not matter. */
+export function forget(id) {
+  fetch(`api/results/${id}`, { method: "DELETE" }).catch(() => undefined);
+}

@@ -1,0 +1,102 @@
+/** What another method or setting changes: figures before and now, and both pictures side by side. */
+
+import { byId, choices, fill, make } from "./dom.js";
+import { overlap } from "./outline.js";
+import { rowOf } from "./state.js";
+import { figure, methodWords, percent } from "./words.js";
+
+/** @typedef {import("./state.js").Result} Result */
+
+const FIGURES = [
+  ["Agreement", "agreement", 3],
+  ["Change by adapting", "change", 3],
+  ["Uncertainty, bit", "uncertainty", 3],
+  ["Disagreement, bit", "disagreement", 3],
+  ["Doubt", "doubt", 3],
+];
+
+/** One line of the table. */
+function line(name, before, now, digits) {
+  const known = typeof before === "number" && typeof now === "number";
+  const by = known ? now - before : null;
+  const signed = by === null ? "" : `${by >= 0 ? "+" : "−"}${Math.abs(by).toFixed(digits)}`;
+  const cells = [figure(before, digits), figure(now, digits), signed];
+  return make("tr", {}, make("th", { scope: "row" }, name), ...cells.map((text) => make("td", {}, text)));
+}
+
+/** The part of the panel that compares. */
+export class Changes {
+  /**
+   * @param {import("./state.js").Store} store
+   * @param {import("./slices.js").Slices} slices
+   * @param {(method: string) => void} beside runs another method for the chosen image
+   */
+  constructor(store, slices, beside) {
+    this.store = store;
+    this.slices = slices;
+    this.beside = beside;
+    byId("other").addEventListener("change", () => this.#choose(byId("other").value));
+    store.on(["selection", "view", "about"], () => this.render());
+  }
+
+  #choose(value) {
+    const entry = this.store.selected;
+    if (!entry) return;
+    const [kind, name] = value.split(":");
+    if (kind === "method") {
+      this.store.show({ compare: true });
+      this.beside(name);
+      return;
+    }
+    entry.other = entry.history.find((one) => one.id === name) ?? null;
+    this.store.changed("selection", "view");
+  }
+
+  render() {
+    const entry = this.store.selected;
+    const result = entry?.result;
+    if (!entry || !result) return;
+    const earlier = entry.history.filter((one) => one !== result);
+    const graph = this.store.about.models.find((one) => one.name === result.model)?.graph;
+    const methods = graph ? [] : this.store.about.methods.filter((one) => one.name !== result.method);
+    const options = [
+      { value: "", text: "nothing" },
+      ...earlier.map((one) => ({ value: `result:${one.id}`, text: methodWords(one), group: "Earlier results" })),
+      ...methods.map((one) => ({ value: `method:${one.name}`, text: one.title || one.name, group: "Run now" })),
+    ];
+    const key = JSON.stringify([options, entry.other?.id]);
+    if (key !== this.made) choices(byId("other"), options, entry.other ? `result:${entry.other.id}` : "");
+    this.made = key;
+    byId("compare-hint").hidden = Boolean(entry.other);
+    this.#table(entry, result, entry.other);
+  }
+
+  /** @param {any} entry @param {Result} now @param {Result | null} before */
+  async #table(entry, now, before) {
+    const box = byId("changes");
+    box.hidden = !before;
+    if (!before) return;
+    const { slice } = entry;
+    const [one, other] = [rowOf(before, slice), rowOf(now, slice)];
+    const head = ["", "before", "now", "change"].map((text) => make("th", { scope: "col" }, text || make("span.hidden", {}, "Figure")));
+    const rows = FIGURES.map(([name, field, digits]) => line(name, one[field], other[field], digits));
+    const area = (share) => (share === null ? null : share * 100);
+    rows.splice(2, 0, line("Foreground, %", area(one.area), area(other.area), 1));
+    const note = make("p.quiet", { id: "overlap" }, "");
+    fill(box, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)), note);
+    if (String(before.shape) !== String(now.shape)) return;
+    try {
+      const both = await Promise.all([before, now].map((r) => this.slices.get(r, "mask", slice)));
+      note.textContent = this.#overlap(both[0].values, both[1].values);
+    } catch {
+      note.textContent = "The masks are no longer kept by the service."; // one of them ran out
+    }
+  }
+
+  #overlap(one, other) {
+    const changed = one.reduce((sum, value, i) => sum + (value === other[i] ? 0 : 1), 0);
+    const share = percent(changed / one.length);
+    if (changed === 0) return "The masks of both are the same, pixel for pixel.";
+    return `The masks differ in ${changed} pixels (${share}); their overlap (Dice) is ${figure(overlap(one, other))}.`;
+  }
+}

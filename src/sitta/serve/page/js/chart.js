@@ -1,0 +1,129 @@
+/** Entropy and weight over lambda, drawn right above the slider that steps through them. */
+
+import { draw, fill, make } from "./dom.js";
+import { figure, percent, short } from "./words.js";
+
+const TOP = 8;
+const LINE = 40; // height of the curve of the entropies
+const GAP = 12;
+const BARS = 30; // height of the weights
+export const HEIGHT = TOP + LINE + GAP + BARS + 2;
+const EDGE = 10; // half a thumb of the slider: its ends lie this far inside
+
+/** Where member k of n stands, as the thumb of a range does. */
+const across = (k, n, width) => (n === 1 ? width / 2 : EDGE + (k * (width - 2 * EDGE)) / (n - 1));
+
+/**
+ * @typedef {object} Curve
+ * @property {number[]} lambdas
+ * @property {number[]} entropies
+ * @property {number[]} weights
+ * @property {number} member the chosen one
+ * @property {boolean} on whether it is shown on the image
+ */
+
+/** One sentence for those who do not see the picture. @param {Curve} curve */
+export function summary({ lambdas, entropies, weights }) {
+  const best = weights.indexOf(Math.max(...weights));
+  const least = entropies.indexOf(Math.min(...entropies));
+  return (
+    `Entropy and weight of ${lambdas.length} members from lambda ${short(lambdas[0])} to ` +
+    `${short(lambdas[lambdas.length - 1])}. The largest weight, ${figure(weights[best])}, is at ` +
+    `lambda ${short(lambdas[best])}; the lowest entropy, ${figure(entropies[least])} bit, at ` +
+    `lambda ${short(lambdas[least])}.`
+  );
+}
+
+/**
+ * Draw the curve.
+ * @param {SVGElement} svg
+ * @param {Curve} curve
+ * @param {number} width in pixels
+ * @param {(member: number) => void} choose
+ */
+export function plot(svg, curve, width, choose) {
+  const { lambdas, entropies, weights, member, on } = curve;
+  const n = lambdas.length;
+  const [highest, heaviest] = [Math.max(...entropies, 1e-9), Math.max(...weights, 1e-9)];
+  const x = (k) => across(k, n, width);
+  const y = (k) => TOP + LINE * (1 - entropies[k] / highest);
+  const floor = TOP + LINE + GAP + BARS;
+  const wide = Math.max(2, Math.min(36, ((width - 2 * EDGE) / Math.max(1, n - 1)) * 0.55));
+  const chosen = (k) => (on && k === member ? ".on" : "");
+  svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+  svg.setAttribute("aria-label", summary(curve));
+  const points = lambdas.map((_, k) => `${x(k)},${y(k)}`).join(" ");
+  fill(
+    svg,
+    draw("line.axis", { x1: 0, x2: width, y1: TOP + LINE + 0.5, y2: TOP + LINE + 0.5 }),
+    draw("line.axis", { x1: 0, x2: width, y1: floor + 0.5, y2: floor + 0.5 }),
+    on && draw("line.now", { x1: x(member), x2: x(member), y1: 0, y2: HEIGHT }),
+    ...weights.map((weight, k) => {
+      const high = Math.max(1, (BARS * weight) / heaviest);
+      return draw(`rect.bar${chosen(k)}`, { x: x(k) - wide / 2, y: floor - high, width: wide, height: high, rx: 1.5 });
+    }),
+    n > 1 && draw("polyline.curve", { points }),
+    ...lambdas.map((_, k) => draw(`circle.dot${chosen(k)}`, { cx: x(k), cy: y(k), r: n > 30 ? 2 : 3.5 })),
+    ...lambdas.map((_, k) => {
+      const half = (width - 2 * EDGE) / Math.max(1, n - 1) / 2;
+      const left = Math.max(0, x(k) - half);
+      const box = { x: left, y: 0, width: Math.min(width, x(k) + half) - left, height: HEIGHT };
+      return draw("rect.hit", { ...box, click: () => choose(k) });
+    }),
+  );
+}
+
+/**
+ * The same as a table.
+ * @param {Curve & {areas: Array<number | null>, source: number | null}} curve
+ * @returns {HTMLTableElement}
+ */
+export function table({ lambdas, entropies, weights, areas, source }) {
+  const head = ["λ", "entropy, bit", "weight", "foreground"];
+  return make(
+    "table",
+    {},
+    make("caption.hidden", {}, "Members from the training statistics (λ 1) to this image (λ 0)"),
+    make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)))),
+    make(
+      "tbody",
+      {},
+      ...lambdas.map((lam, k) =>
+        make(
+          "tr",
+          {},
+          make("th", { scope: "row" }, short(lam), k === source && make("small", {}, " source")),
+          make("td", {}, figure(entropies[k])),
+          make("td", {}, figure(weights[k])),
+          make("td", {}, percent(areas[k] ?? null)),
+        ),
+      ),
+    ),
+  );
+}
+
+/**
+ * Doubt of each slice of a volume, as a strip above its slider.
+ * @param {SVGElement} svg
+ * @param {import("./state.js").Row[]} rows
+ * @param {number} slice
+ * @param {number} width
+ * @param {(slice: number) => void} choose
+ */
+export function strip(svg, rows, slice, width, choose) {
+  const n = rows.length;
+  const most = Math.max(...rows.map((row) => row.doubt), 0.25);
+  const wide = Math.max(1, ((width - 2 * EDGE) / Math.max(1, n - 1)) * 0.7);
+  svg.setAttribute("viewBox", `0 0 ${width} 22`);
+  const looks = rows.filter((row) => row.look).length;
+  svg.setAttribute("aria-label", `Doubt of ${n} slices; ${looks} to look at.`);
+  fill(
+    svg,
+    ...rows.map((row, k) => {
+      const high = Math.max(1.5, (20 * row.doubt) / most);
+      const kind = `rect.slice${row.look ? ".look" : ""}${k === slice ? ".on" : ""}`;
+      const box = { x: across(k, n, width) - wide / 2, y: 22 - high, width: wide, height: high };
+      return draw(kind, { ...box, click: () => choose(k) });
+    }),
+  );
+}

@@ -1,0 +1,158 @@
+/** The images of this sitting, those in most doubt first. */
+
+import { byId, fill, make } from "./dom.js";
+import { thumbnail } from "./view.js";
+import { ratioOf } from "./viewer.js";
+import { presets } from "./window.js";
+import { count, figure } from "./words.js";
+
+/** @typedef {import("./state.js").Entry} Entry */
+
+const STATES = {
+  queued: "waiting its turn",
+  running: "being adapted",
+  waiting: "service is busy, trying again",
+  done: "",
+  failed: "failed",
+};
+
+/** What is said about an image in the list. @param {Entry} entry */
+function about(entry) {
+  const { result, failure, status } = entry;
+  if (status === "failed") return failure?.message ?? "failed";
+  if (status !== "done" || !result) return STATES[status];
+  const row = result.rows[result.rows.length > 1 ? result.shown : 0];
+  return `doubt ${figure(result.doubt, 2)} · agreement ${figure(row.agreement, 2)}`;
+}
+
+/** A listbox: one of its options is in the order of tabs, arrows go on from there. */
+export class List {
+  /** @type {Map<Entry, {item: any, canvas: any, drawn: string}>} */
+  #items = new Map();
+
+  /**
+   * @param {import("./state.js").Store} store
+   * @param {import("./slices.js").Slices} slices
+   * @param {(entry: Entry) => void} remove
+   */
+  constructor(store, slices, remove) {
+    this.store = store;
+    this.slices = slices;
+    this.remove = remove;
+    this.box = byId("list");
+    this.box.addEventListener("keydown", (event) => this.#key(event));
+    this.box.addEventListener("click", (event) => {
+      const entry = this.#entryOf(event.target);
+      if (entry) this.store.select(entry);
+    });
+    store.on(["entries", "selection"], () => this.render());
+  }
+
+  #entryOf(target) {
+    const item = target.closest("[role=option]");
+    return this.store.entries.find((entry) => this.#items.get(entry)?.item === item) ?? null;
+  }
+
+  render() {
+    const order = this.store.sorted();
+    const focused = this.box.contains(document.activeElement);
+    for (const entry of this.#items.keys()) {
+      if (!this.store.entries.includes(entry)) this.#items.delete(entry);
+    }
+    const items = order.map((entry) => this.#item(entry));
+    const same = items.length === this.box.children.length && items.every((item, i) => item === this.box.children[i]);
+    if (!same) this.box.replaceChildren(...items);
+    if (focused && !same) this.#focus();
+    this.#count();
+    document.documentElement.classList.toggle("empty", order.length === 0);
+  }
+
+  #count() {
+    const { entries } = this.store;
+    const looks = entries.filter((entry) => entry.result?.look).length;
+    const failed = entries.filter((entry) => entry.status === "failed").length;
+    const busy = entries.filter((entry) => !["done", "failed"].includes(entry.status)).length;
+    const parts = [
+      entries.length ? count(entries.length, "image") : "none yet",
+      busy && `${busy} to go`,
+      looks && `${looks} to look at`,
+      failed && `${failed} failed`,
+    ];
+    byId("count").textContent = parts.filter(Boolean).join(" · ");
+  }
+
+  #item(entry) {
+    let known = this.#items.get(entry);
+    if (!known) {
+      const canvas = make("canvas.thumb", { "aria-hidden": "true" });
+      const item = make("li", { role: "option", id: `entry-${entry.key}` });
+      known = { item, canvas, drawn: "" };
+      this.#items.set(entry, known);
+    }
+    const { item, canvas } = known;
+    const chosen = entry === this.store.selected;
+    const look = entry.status === "done" && entry.result?.look;
+    item.setAttribute("aria-selected", String(chosen));
+    item.tabIndex = chosen || (!this.store.selected && this.store.sorted()[0] === entry) ? 0 : -1;
+    item.className = `item ${entry.status}${look ? " look" : ""}`;
+    item.title = entry.name;
+    const file = entry.name.split("/").pop() ?? entry.name;
+    fill(
+      item,
+      canvas,
+      make("span.name", {}, file),
+      make("span.about", {}, about(entry)),
+      look && make("span.sign", {}, make("span.hidden", {}, "Look at this one")),
+      entry.status === "failed" && make("span.sign.bad", {}, make("span.hidden", {}, "Failed")),
+    );
+    this.#thumb(entry, known);
+    return item;
+  }
+
+  /** Drawn here from the slice in most doubt. */
+  async #thumb(entry, known) {
+    const { result } = entry;
+    if (!result || known.drawn === result.id) return;
+    known.drawn = result.id;
+    try {
+      const kinds = ["image", "mask"].map((kind) => this.slices.get(result, kind, result.shown));
+      const [image, mask] = await Promise.all(kinds);
+      const rest = { source: null, members: null, heat: null, other: null, ratio: ratioOf(result) };
+      const classes = result.classes.length;
+      thumbnail(known.canvas, { image, mask, ...rest, classes, window: presets(result).Auto });
+    } catch {
+      known.drawn = ""; // gone meanwhile: the viewer asks for it again, and the list is told
+    }
+  }
+
+  /** Put the focus on the chosen image. */
+  #focus() {
+    const chosen = this.store.selected && this.#items.get(this.store.selected);
+    chosen?.item.focus({ preventScroll: true });
+  }
+
+  /** Choose the image before or after. @param {number} by */
+  step(by, to = null) {
+    const order = this.store.sorted();
+    if (!order.length) return;
+    const at = this.store.selected ? order.indexOf(this.store.selected) : -by;
+    const entry = to ?? order[Math.min(order.length - 1, Math.max(0, at + by))];
+    this.store.select(entry);
+    this.render();
+    this.#items.get(entry)?.item.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  #key(event) {
+    const order = this.store.sorted();
+    const steps = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
+    if (event.key in steps) this.step(steps[event.key]);
+    else if (event.key === "Home") this.step(0, order[0]);
+    else if (event.key === "End") this.step(0, order[order.length - 1]);
+    else if (event.key === "Delete" && this.store.selected) this.remove(this.store.selected);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.render();
+    this.#focus();
+  }
+}

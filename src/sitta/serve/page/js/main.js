@@ -1,0 +1,170 @@
+/** Puts the page together. */
+
+import { ApiError, getFile, getJson } from "./api.js";
+import { Changes } from "./changes.js";
+import { byId, fill, make } from "./dom.js";
+import { chosen, gather, onDrop } from "./drop.js";
+import { listen } from "./keys.js";
+import { List } from "./list.js";
+import { Panel } from "./panel.js";
+import { Pointer } from "./pointer.js";
+import { Queue } from "./queue.js";
+import { Settings } from "./settings.js";
+import { Slices } from "./slices.js";
+import { Store } from "./state.js";
+import * as theme from "./theme.js";
+import { Tools } from "./tools.js";
+import { Viewer } from "./viewer.js";
+import { count, short } from "./words.js";
+
+theme.start();
+const store = new Store();
+const slices = new Slices();
+const queue = new Queue(store, slices, say);
+const viewer = new Viewer(store, slices, gone);
+const tools = new Tools(store, viewer);
+const list = new List(store, slices, (entry) => queue.remove(entry));
+new Panel(store, { say, remove: (entry) => queue.remove(entry), retry });
+new Settings(store, run);
+new Changes(store, slices, beside);
+new Pointer(store, viewer, { slice: (by) => tools.stepSlice(by), hover });
+
+/** Tell what happened, in the status line and to screen readers. @param {string} text */
+function say(text) {
+  byId("status").textContent = text;
+}
+
+/** The service has forgotten a result: ask again, once. */
+function gone(entry) {
+  if (entry.status !== "done") return;
+  const { model, method } = entry.result;
+  say(`The result of ${entry.name} was no longer kept; it is made again.`);
+  queue.again(entry, { model, method, settings: entry.recipe.settings });
+}
+
+function retry(entry) {
+  queue.again(entry, store.recipe);
+}
+
+/** Use the settings: for the chosen image, or for all. */
+function run(all) {
+  const entries = all ? store.entries : [store.selected];
+  const same = (entry) => entry.result && JSON.stringify(entry.recipe) === JSON.stringify(store.recipe);
+  for (const entry of entries) if (entry && !same(entry)) queue.again(entry, store.recipe);
+}
+
+function beside(method) {
+  const entry = store.selected;
+  if (entry) queue.beside(entry, { model: entry.recipe.model, method, settings: {} });
+}
+
+/** @param {Promise<any[]> | any[]} coming files that were dropped or chosen */
+async function take(coming, recipe = store.recipe) {
+  const found = await coming;
+  const { wanted, skipped } = await gather(found);
+  const passed = skipped ? ` ${count(skipped, "file")} passed over: no image.` : "";
+  say(wanted.length ? `${count(wanted.length, "image")} taken.${passed}` : `There is no image in it.${passed}`);
+  const added = queue.add(wanted, recipe);
+  if (added.length) store.select(added[0]);
+}
+
+/** @param {{name: string, model?: string | null}} sample */
+async function takeSample({ name, model }) {
+  try {
+    const blob = await getFile(`api/samples/${encodeURIComponent(name)}`);
+    const known = store.about.models.some((one) => one.name === model);
+    const recipe = known ? { ...store.recipe, model } : store.recipe;
+    await take(chosen([new File([blob], name)]), recipe);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    say(`${name}: ${error.failure.message}`);
+  }
+}
+
+/** What is below the pointer. */
+function hover(at) {
+  const [scene] = viewer.scenes;
+  const box = byId("readout");
+  const { width = 0, height = 0 } = scene?.image ?? {};
+  box.hidden = !scene || !at || at.x < 0 || at.y < 0 || at.x >= width || at.y >= height;
+  if (box.hidden || !scene) return;
+  const i = at.y * width + at.x;
+  const channels = scene.image.values.length / (width * height);
+  const values = [...scene.image.values.subarray(i * channels, (i + 1) * channels)].map(short);
+  const name = store.selected?.result?.classes[scene.mask.values[i] - 1] ?? "background";
+  const bits = scene.heat ? ` · ${(scene.heat.values[i] / 255).toFixed(2)} bit` : "";
+  box.textContent = `x ${at.x}  y ${at.y} · ${values.join(" ")} · ${name}${bits}`;
+}
+
+function buttons() {
+  const files = byId("files");
+  const folder = byId("folder");
+  for (const input of [files, folder]) {
+    input.addEventListener("change", () => {
+      take(chosen(input.files));
+      input.value = "";
+    });
+  }
+  for (const one of document.querySelectorAll("[data-choose]")) {
+    one.addEventListener("click", () => byId(one.getAttribute("data-choose")).click());
+  }
+  const help = byId("help");
+  byId("help-open").addEventListener("click", () => help.showModal());
+  byId("help-close").addEventListener("click", () => help.close());
+  byId("theme").addEventListener("click", switchTheme);
+  document.addEventListener("click", (event) => {
+    const menus = document.querySelectorAll("details.menu[open]");
+    for (const menu of menus) if (!menu.contains(/** @type {Node} */ (event.target))) menu.removeAttribute("open");
+  });
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
+    if (!menu) return;
+    menu.removeAttribute("open");
+    menu.querySelector("summary")?.focus();
+  });
+  const dialogs = { files: () => files.click(), theme: switchTheme, help: () => help.showModal() };
+  listen({ store, viewer, tools, list, dialogs });
+}
+
+function switchTheme() {
+  say(`The page is ${theme.toggle()} now.`);
+}
+
+function samples() {
+  for (const id of ["samples", "samples-menu"]) {
+    const items = store.about.samples.map((sample) => {
+      const click = () => {
+        byId("samples-menu").closest("details")?.removeAttribute("open");
+        takeSample(sample);
+      };
+      return make("li", {}, make("button", { type: "button", click }, sample.title || sample.name));
+    });
+    fill(byId(id), ...items);
+  }
+}
+
+async function begin() {
+  buttons();
+  onDrop(take);
+  const local = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+  byId("place").textContent = local
+    ? "Images stay on this computer, and are forgotten when sitta serve ends."
+    : `Images go to ${location.host} and nowhere else, and are forgotten when it ends.`;
+  const names = ["models", "methods", "samples", "notes", "limits"];
+  try {
+    const [models, methods, sample, notes, limits] = await Promise.all(names.map((name) => getJson(`api/${name}`)));
+    Object.assign(store.about, models, methods, sample, { notes: notes.notes, limits });
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    say(`${error.failure.message} ${error.failure.fix ?? ""}`);
+    return;
+  }
+  const usual = (all) => (all.find((one) => one.default) ?? all[0])?.name ?? "";
+  store.recipe = { model: usual(store.about.models), method: usual(store.about.methods), settings: {} };
+  samples();
+  list.render();
+  store.changed("about", "recipe");
+  document.documentElement.dataset.ready = "yes";
+}
+
+begin();

@@ -1,0 +1,166 @@
+/** What is said about the chosen image: the verdict, the notes, the figures, what to keep. */
+
+import { ApiError, getFile } from "./api.js";
+import { table } from "./chart.js";
+import { byId, fill, make } from "./dom.js";
+import { rowOf } from "./state.js";
+import { agreementWords, count, factsOf, figure, methodWords, percent, saveAs } from "./words.js";
+
+/** @typedef {import("./state.js").Result} Result */
+/** @typedef {import("./state.js").Row} Row */
+
+const KEPT = [
+  ["mask.png", "Mask, PNG"],
+  ["mask.nii.gz", "Mask, NIfTI"],
+  ["probability.nii.gz", "Probability, NIfTI"],
+  ["uncertainty.png", "Uncertainty, PNG"],
+  ["uncertainty.nii.gz", "Uncertainty, NIfTI"],
+  ["disagreement.png", "Disagreement, PNG"],
+  ["disagreement.nii.gz", "Disagreement, NIfTI"],
+  ["figures.json", "Figures, JSON"],
+];
+
+/** Names and values of the figures of a slice. @param {Row} row @param {Result} result */
+export function figuresOf(row, result) {
+  const before = row.area_source === null ? "" : `${percent(row.area_source)} → `;
+  return [
+    ["Agreement", "between members, 1 = all alike", figure(row.agreement)],
+    ["Change", "by adapting, 1 − Dice", figure(row.change)],
+    ["Foreground", before ? "before → after" : "share of the pixels", before + percent(row.area)],
+    ["Uncertainty", "a pixel", `${figure(row.uncertainty)} bit`],
+    ["Disagreement", "a pixel", `${figure(row.disagreement)} bit`],
+    ["Distance", "from the training images", row.distance === null ? "not known" : `${figure(row.distance)} nats`],
+    ["Doubt", "what the list is sorted by", figure(row.doubt)],
+    ["Time", "in the service", `${result.seconds.toFixed(2)} s`],
+  ];
+}
+
+/** The right-hand column. */
+export class Panel {
+  /**
+   * @param {import("./state.js").Store} store
+   * @param {{say: (text: string) => void, remove: (entry: any) => void, retry: (entry: any) => void}} act
+   */
+  constructor(store, act) {
+    this.store = store;
+    this.act = act;
+    this.shown = "";
+    store.on(["selection", "view", "about"], () => this.render());
+    byId("remove").addEventListener("click", () => store.selected && act.remove(store.selected));
+  }
+
+  render() {
+    const entry = this.store.selected;
+    const result = entry?.result ?? null;
+    const key = `${entry?.key}/${result?.id}/${entry?.slice}/${entry?.status}`;
+    if (key === this.shown) return;
+    this.shown = key;
+    byId("panel").hidden = !entry;
+    document.documentElement.classList.toggle("has-result", Boolean(result));
+    if (!entry) return;
+    byId("name").textContent = entry.name;
+    byId("facts").textContent = result ? `${factsOf(result)} · ${methodWords(result)}` : "";
+    this.#failure(entry);
+    this.#stage(entry);
+    if (!result) return;
+    const row = rowOf(result, entry.slice);
+    this.#verdict(result, row);
+    this.#figures(result, row);
+    this.#keep(entry, result);
+  }
+
+  #failure(entry) {
+    const { failure } = entry;
+    const box = byId("failure");
+    box.hidden = !failure;
+    if (!failure) return;
+    const part = (label, text) => text && make("p", {}, make("b", {}, `${label}: `), text.replace(/\.?$/, "."));
+    fill(
+      box,
+      make("h3", {}, "This did not work"),
+      make("p", {}, failure.message),
+      part("Allowed", failure.allowed),
+      part("What to do", failure.fix),
+      make("p.buttons", {}, make("button", { type: "button", click: () => this.act.retry(entry) }, "Try again")),
+    );
+  }
+
+  /** What stands in the place of a picture that is not there. */
+  #stage(entry) {
+    const words = {
+      queued: "Waiting its turn…",
+      running: "Adapting the model to this image…",
+      waiting: "The service is busy. Trying again…",
+      failed: "No picture: the file could not be used. What to do about it is said beside the image.",
+      done: "",
+    };
+    const box = byId("pending");
+    box.hidden = Boolean(entry.result);
+    box.className = `pending ${entry.status}`;
+    box.textContent = words[entry.status];
+    const busy = !["done", "failed"].includes(entry.status);
+    byId("stage").setAttribute("aria-busy", String(busy));
+    byId("stage").classList.toggle("busy", busy);
+  }
+
+  /** @param {Result} result @param {Row} row */
+  #verdict(result, row) {
+    const { notes } = this.store.about;
+    const rows = result.rows;
+    const looks = rows.filter((one) => one.look).length;
+    const head = row.look ? "Look at this one" : "Nothing unusual was noted";
+    const slice = rows.length > 1 ? make("p.scope", {}, this.#scope(rows, row, looks)) : null;
+    const sentences = row.notes.map((code) => make("li", { title: code }, notes[code] ?? code));
+    byId("verdict").className = row.look ? "verdict look" : "verdict fine";
+    fill(
+      byId("verdict"),
+      make("h3", {}, make("span.mark", { "aria-hidden": "true" }, row.look ? "!" : "✓"), head),
+      sentences.length > 0 && make("ul", {}, ...sentences),
+      make("p", {}, agreementWords(row.agreement, result.lambdas.length)),
+      !row.look && make("p.quiet", {}, "That is no proof that the mask is right."),
+      slice,
+    );
+  }
+
+  #scope(rows, row, looks) {
+    const of = `This is about slice ${(row.slice ?? 0) + 1}.`;
+    if (looks === 0) return `${of} No slice of ${rows.length} needs a look.`;
+    return `${of} ${count(looks, "slice needs", "slices need")} a look, of ${rows.length}.`;
+  }
+
+  #figures(result, row) {
+    const pairs = figuresOf(row, result).map(([name, unit, value]) =>
+      make("div", {}, make("dt", {}, name, " ", make("small", {}, unit)), make("dd", {}, value)));
+    fill(byId("figures"), ...pairs);
+    const { lambdas } = result;
+    const { entropies, weights, areas } = row;
+    const curve = { lambdas, entropies, weights, areas, member: 0, on: false };
+    fill(byId("members-table"), table({ ...curve, source: result.source_member }));
+  }
+
+  #keep(entry, result) {
+    const links = KEPT.filter(([kind]) => kind in result.links).map(([kind, text]) => {
+      const part = kind.endsWith(".png") && result.slices > 1;
+      const href = part ? `${result.links[kind]}?slice=${entry.slice}` : result.links[kind];
+      const name = saveAs(result.name, kind, entry.slice, result.slices);
+      const words = part ? `${text} of this slice` : text;
+      const click = (event) => this.#save(event, href, name);
+      return make("li", {}, make("a.keep", { href, download: name, "data-kind": kind, click }, words));
+    });
+    fill(byId("downloads"), ...links);
+  }
+
+  /** Through a fetch, so that a result that is gone is said in words and not saved as a file. */
+  async #save(event, href, name) {
+    event.preventDefault();
+    try {
+      const address = URL.createObjectURL(await getFile(href));
+      make("a", { href: address, download: name }).click();
+      setTimeout(() => URL.revokeObjectURL(address), 60_000);
+      this.act.say(`${name} is saved.`);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.act.say(`${name}: ${error.failure.message} ${error.failure.fix ?? ""}`);
+    }
+  }
+}

@@ -1,0 +1,169 @@
+/** What the page knows, in one place; whoever changes it says which topics changed. */
+
+import { FITTED } from "./transform.js";
+
+/**
+ * @typedef {object} Row figures of one slice, or of a whole volume
+ * @property {number | null} slice
+ * @property {number} agreement
+ * @property {number} uncertainty
+ * @property {number} disagreement
+ * @property {number | null} change
+ * @property {number | null} distance
+ * @property {number} area
+ * @property {number | null} area_source
+ * @property {number} doubt
+ * @property {boolean} look
+ * @property {string[]} notes
+ * @property {number[]} weights
+ * @property {number[]} entropies
+ * @property {Array<number | null>} areas
+ */
+
+/**
+ * @typedef {object} Result what the service says about one image
+ * @property {string} id
+ * @property {string} name
+ * @property {string} model
+ * @property {string} method
+ * @property {Record<string, any>} settings
+ * @property {string} kind
+ * @property {number[]} shape
+ * @property {number[] | null} spacing
+ * @property {number} channels
+ * @property {number} slices
+ * @property {number} shown
+ * @property {string[]} classes
+ * @property {number[]} lambdas
+ * @property {number | null} source_member
+ * @property {{low: number, high: number, window: number[]}} intensity
+ * @property {number} doubt
+ * @property {boolean} look
+ * @property {number} seconds
+ * @property {Row[]} rows
+ * @property {Record<string, string>} links
+ */
+
+/** @typedef {{model: string, method: string, settings: Record<string, any>}} Recipe */
+
+/**
+ * @typedef {object} Entry an image of this sitting
+ * @property {number} key
+ * @property {string} name
+ * @property {File[]} files kept here, to be sent again for another method
+ * @property {Recipe} recipe how it is, or is to be, adapted
+ * @property {"queued" | "running" | "waiting" | "done" | "failed"} status
+ * @property {import("./api.js").Failure | null} failure
+ * @property {Result | null} result
+ * @property {Result[]} history all results so far, oldest first
+ * @property {Result | null} other what it is compared with
+ * @property {AbortController | null} work
+ * @property {{low: number, high: number} | null} window
+ * @property {number} slice
+ */
+
+/** @typedef {"entries" | "selection" | "view" | "recipe" | "about"} Topic */
+
+/** State and its listeners. */
+export class Store {
+  /** @type {{models: any[], methods: any[], samples: any[], notes: Record<string, string>, limits: Record<string, number>}} */
+  about = { models: [], methods: [], samples: [], notes: {}, limits: {} };
+
+  /** @type {Entry[]} */
+  entries = [];
+
+  /** @type {Entry | null} */
+  selected = null;
+
+  /** @type {Recipe} */
+  recipe = { model: "", method: "", settings: {} };
+
+  /** How everything is looked at; the same for all images and panes. */
+  look = {
+    view: { ...FITTED },
+    member: 0,
+    source: true,
+    mask: true,
+    members: false,
+    changes: false,
+    heat: "",
+    most: 1,
+    opacity: 0.85,
+    compare: false,
+  };
+
+  /** @type {Map<Topic, Array<() => void>>} */
+  #listeners = new Map();
+
+  /** @type {Set<Topic>} */
+  #pending = new Set();
+
+  /**
+   * Call a function after any of the topics changed.
+   * @param {Topic[]} topics
+   * @param {() => void} listener
+   */
+  on(topics, listener) {
+    for (const topic of topics) {
+      this.#listeners.set(topic, [...(this.#listeners.get(topic) ?? []), listener]);
+    }
+  }
+
+  /**
+   * Say what changed; listeners run once, when the caller is done.
+   * @param {...Topic} topics
+   */
+  changed(...topics) {
+    if (this.#pending.size === 0) queueMicrotask(() => this.#tell());
+    for (const topic of topics) this.#pending.add(topic);
+  }
+
+  #tell() {
+    const due = new Set([...this.#pending].flatMap((topic) => this.#listeners.get(topic) ?? []));
+    this.#pending.clear();
+    for (const listener of due) listener();
+  }
+
+  /**
+   * Change how things are looked at.
+   * @param {Partial<Store["look"]>} patch
+   */
+  show(patch) {
+    Object.assign(this.look, patch);
+    this.changed("view");
+  }
+
+  /** @param {Entry | null} entry */
+  select(entry) {
+    if (entry === this.selected) return;
+    this.selected = entry;
+    this.look.view = { ...FITTED };
+    if (entry) this.recipe = structuredClone(entry.recipe);
+    this.changed("selection", "view", "recipe", "entries");
+  }
+
+  /** What to send for a recipe: a graph has its method built in. @param {Recipe} recipe */
+  asked(recipe) {
+    const model = this.about.models.find((one) => one.name === recipe.model);
+    return model?.graph ? { model: recipe.model, method: "", settings: {} } : recipe;
+  }
+
+  /** The images in the order of the list: those in most doubt first, what is not done last. */
+  sorted() {
+    const rank = (entry) => (entry.result ? 0 : entry.status === "failed" ? 1 : 2);
+    return [...this.entries].sort(
+      (a, b) =>
+        rank(a) - rank(b) || (b.result?.doubt ?? 0) - (a.result?.doubt ?? 0) || a.key - b.key,
+    );
+  }
+}
+
+/**
+ * The figures of a slice; those of the volume if slices have none of their own.
+ * @param {Result} result
+ * @param {number} slice
+ * @returns {Row}
+ */
+export function rowOf(result, slice) {
+  return result.rows.find((row) => row.slice === slice) ?? result.rows[0];
+}

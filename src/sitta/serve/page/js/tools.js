@@ -1,0 +1,214 @@
+/** Buttons and sliders around the image: layers, zoom, window and level, slice, lambda. */
+
+import { ramp } from "./colours.js";
+import { plot, strip } from "./chart.js";
+import { byId, choices, fill, make } from "./dom.js";
+import { rowOf } from "./state.js";
+import { FITTED, zoomed } from "./transform.js";
+import { levelOf, presets, rangeOf } from "./window.js";
+import { figure, short } from "./words.js";
+
+const LAYERS = { source: "source", mask: "mask", members: "members", changes: "changes", compare: "compare" };
+
+/** Keeps the controls and the look of things the same. */
+export class Tools {
+  /**
+   * @param {import("./state.js").Store} store
+   * @param {import("./viewer.js").Viewer} viewer
+   */
+  constructor(store, viewer) {
+    this.store = store;
+    this.viewer = viewer;
+    for (const [id, layer] of Object.entries(LAYERS)) {
+      byId(`show-${id}`).addEventListener("click", () => this.toggle(layer));
+    }
+    this.#listen("heat", "change", (value) => store.show({ heat: value }));
+    this.#listen("most", "change", (value) => store.show({ most: Number(value) }));
+    this.#listen("opacity", "input", (value) => store.show({ opacity: Number(value) / 100 }));
+    this.#listen("lambda", "input", (value) => this.member(Number(value)));
+    this.#listen("slice", "input", (value) => this.slice(Number(value)));
+    this.#listen("preset", "change", (value) => this.#preset(value));
+    for (const id of ["level", "width"]) this.#listen(id, "input", () => this.#window());
+    byId("zoom-in").addEventListener("click", () => this.zoom(1.5));
+    byId("zoom-out").addEventListener("click", () => this.zoom(1 / 1.5));
+    byId("zoom-fit").addEventListener("click", () => this.fit());
+    byId("window-reset").addEventListener("click", () => this.#preset("Auto"));
+    store.on(["selection", "view"], () => this.render());
+    new ResizeObserver(() => this.#curves()).observe(byId("lambda"));
+    new ResizeObserver(() => this.#curves()).observe(byId("slice"));
+  }
+
+  #listen(id, event, act) {
+    byId(id).addEventListener(event, () => act(byId(id).value));
+  }
+
+  /** Turn a layer on or off. @param {string} layer */
+  toggle(layer) {
+    if (byId(`show-${layer}`).disabled) return;
+    this.store.show({ [layer]: !this.store.look[layer] });
+  }
+
+  /** The next heat map, or none. */
+  nextHeat() {
+    const order = ["", "uncertainty", "disagreement"];
+    const at = order.indexOf(this.store.look.heat);
+    this.store.show({ heat: order[(at + 1) % order.length] });
+  }
+
+  /** Show a member. @param {number} number */
+  member(number) {
+    const most = (this.store.selected?.result?.lambdas.length ?? 1) - 1;
+    this.store.show({ member: Math.min(most, Math.max(0, number)), members: most > 0 });
+  }
+
+  /** Show a slice. @param {number} number */
+  slice(number) {
+    const entry = this.store.selected;
+    if (!entry?.result) return;
+    entry.slice = Math.min(entry.result.slices - 1, Math.max(0, number));
+    this.store.changed("view");
+  }
+
+  /** @param {number} by */
+  stepSlice(by) {
+    this.slice((this.store.selected?.slice ?? 0) + by);
+  }
+
+  /** @param {number} factor */
+  zoom(factor) {
+    const picture = this.viewer.picture();
+    const { view } = this.store.look;
+    if (picture) this.store.show({ view: zoomed(view, factor, null, picture, this.viewer.panes[0].box) });
+  }
+
+  fit() {
+    this.store.show({ view: { ...FITTED } });
+  }
+
+  #preset(name) {
+    const entry = this.store.selected;
+    if (!entry?.result) return;
+    entry.window = presets(entry.result)[name] ?? entry.window;
+    this.store.changed("view");
+  }
+
+  #window() {
+    const entry = this.store.selected;
+    if (!entry) return;
+    entry.window = rangeOf(Number(byId("level").value), Number(byId("width").value));
+    this.store.changed("view");
+  }
+
+  render() {
+    const { look, selected } = this.store;
+    const result = selected?.result ?? null;
+    const off = { source: result?.source_member === null, members: (result?.lambdas.length ?? 0) < 2, changes: !selected?.other };
+    for (const [id, layer] of Object.entries(LAYERS)) {
+      const button = byId(`show-${id}`);
+      button.disabled = !result || Boolean(off[layer]);
+      button.setAttribute("aria-pressed", String(Boolean(look[layer]) && !off[layer]));
+    }
+    byId("heat").value = look.heat;
+    byId("most").value = String(look.most);
+    byId("opacity").value = String(Math.round(look.opacity * 100));
+    byId("zoom").textContent = `${Math.round(look.view.zoom * 100)} %`;
+    this.#legend();
+    if (!selected || !result) return;
+    this.#levels(selected, result);
+    this.#members(selected, result);
+    this.#slices(selected, result);
+    this.#describe(selected, result);
+    this.#curves();
+  }
+
+  #legend() {
+    const { heat, most } = this.store.look;
+    byId("legend").hidden = !heat;
+    if (!heat) return;
+    const canvas = byId("scale");
+    const colours = ramp(heat);
+    Object.assign(canvas, { width: 256, height: 1 });
+    const pixels = new Uint8ClampedArray(256 * 4).fill(255);
+    for (let i = 0; i < 256; i++) pixels.set(colours.subarray(i * 3, i * 3 + 3), i * 4);
+    canvas.getContext("2d")?.putImageData(new ImageData(pixels, 256, 1), 0, 0);
+    fill(byId("legend-name"), `${heat[0].toUpperCase()}${heat.slice(1)}, bit`);
+    fill(byId("legend-ends"), ...[0, most / 2, most].map((bits) => make("span", {}, short(bits))));
+  }
+
+  #levels(entry, result) {
+    const known = presets(result);
+    const now = entry.window ?? known.Auto;
+    const { level, width } = levelOf(now);
+    const { low, high } = result.intensity;
+    const span = Math.max(high - low, 1e-30);
+    const same = ([, range]) => range.low === now.low && range.high === now.high;
+    const name = Object.entries(known).find(same)?.[0] ?? "";
+    const options = Object.keys(known).map((text) => ({ value: text, text }));
+    choices(byId("preset"), name ? options : [{ value: "", text: "by hand" }, ...options], name);
+    const set = (id, min, max, value) => {
+      Object.assign(byId(id), { min: String(min), max: String(max), step: String(span / 1000) });
+      byId(id).value = String(value);
+      byId(`${id}-value`).textContent = short(value);
+    };
+    set("level", Math.min(low, level), Math.max(high, level), level);
+    set("width", span / 500, Math.max(2 * span, width), width);
+  }
+
+  #members(entry, result) {
+    const { look } = this.store;
+    const several = result.lambdas.length > 1;
+    byId("lambda-box").hidden = !several;
+    byId("single").hidden = several;
+    byId("single").textContent = `This method has a single member, at λ ${short(result.lambdas[0])}.`;
+    if (!several) return;
+    const k = Math.min(look.member, result.lambdas.length - 1);
+    const row = rowOf(result, entry.slice);
+    const slider = byId("lambda");
+    slider.max = String(result.lambdas.length - 1);
+    slider.value = String(k);
+    const lam = short(result.lambdas[k]);
+    const told = [`entropy ${figure(row.entropies[k])} bit`, `weight ${figure(row.weights[k])}`];
+    slider.setAttribute("aria-valuetext", [`lambda ${lam}`, ...told].join(", "));
+    const source = k === result.source_member ? " (source)" : "";
+    fill(byId("member"), make("b", {}, `λ ${lam}`), `${source} · ${told.join(" · ")}`);
+  }
+
+  #slices(entry, result) {
+    byId("slice-box").hidden = result.slices < 2;
+    const slider = byId("slice");
+    slider.max = String(result.slices - 1);
+    slider.value = String(entry.slice);
+    const text = `${entry.slice + 1} of ${result.slices}`;
+    slider.setAttribute("aria-valuetext", text);
+    byId("slice-value").textContent = text;
+  }
+
+  #describe(entry, result) {
+    const { look } = this.store;
+    const shown = [
+      look.source && result.source_member !== null && "source outline, dashed",
+      look.mask && "adapted outline",
+      look.members && "outline of the member, dotted",
+      look.heat && `${look.heat} map`,
+    ].filter(Boolean);
+    const slice = result.slices > 1 ? `, slice ${entry.slice + 1} of ${result.slices}` : "";
+    const label = `${entry.name}${slice}. Shown: ${shown.join(", ") || "the image alone"}.`;
+    byId("pane-now").setAttribute("aria-label", label);
+    byId("pane-other").setAttribute("aria-label", `The same, compared: ${label}`);
+  }
+
+  #curves() {
+    const entry = this.store.selected;
+    const result = entry?.result;
+    if (!entry || !result) return;
+    const { entropies, weights } = rowOf(result, entry.slice);
+    const { member, members: on } = this.store.look;
+    const wide = byId("lambda").clientWidth;
+    const curve = { lambdas: result.lambdas, entropies, weights, member, on };
+    if (wide && result.lambdas.length > 1) plot(byId("curve"), curve, wide, (k) => this.member(k));
+    const across = byId("slice").clientWidth;
+    const each = result.slices > 1 && result.rows.length === result.slices;
+    byId("strip").toggleAttribute("hidden", !each);
+    if (across && each) strip(byId("strip"), result.rows, entry.slice, across, (n) => this.slice(n));
+  }
+}

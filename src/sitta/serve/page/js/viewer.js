@@ -1,0 +1,164 @@
+/** What the panes show: loads what is needed for the chosen image, slice and layers. */
+
+import { ApiError } from "./api.js";
+import { byId, fill } from "./dom.js";
+import { Pane } from "./view.js";
+import { presets } from "./window.js";
+import { methodWords } from "./words.js";
+
+/** @typedef {import("./state.js").Result} Result */
+/** @typedef {import("./view.js").Scene} Scene */
+
+/** Height by width of a pixel. @param {Result} result */
+export function ratioOf(result) {
+  const [high, wide] = result.spacing?.slice(-2) ?? [1, 1];
+  return high > 0 && wide > 0 ? high / wide : 1;
+}
+
+/** Which raw slices a pane needs. */
+function needed(result, look) {
+  const kinds = ["image", "mask"];
+  if (look.source && result.source_member !== null) kinds.push("source");
+  if (look.members && result.lambdas.length > 1) kinds.push("members");
+  if (look.heat) kinds.push(look.heat);
+  return kinds;
+}
+
+/** Both panes, and what they wait for. */
+export class Viewer {
+  /**
+   * @param {import("./state.js").Store} store
+   * @param {import("./slices.js").Slices} slices
+   * @param {(entry: any) => void} gone is called if the service has forgotten the result
+   */
+  constructor(store, slices, gone) {
+    this.store = store;
+    this.slices = slices;
+    this.gone = gone;
+    this.panes = [new Pane(byId("pane-now")), new Pane(byId("pane-other"))];
+    /** @type {Array<Scene | null>} */
+    this.scenes = [null, null];
+    this.shown = null;
+    store.on(["selection", "view"], () => this.refresh());
+    const watcher = new ResizeObserver(() => this.paint());
+    for (const pane of this.panes) watcher.observe(pane.canvas);
+  }
+
+  /** Results of the panes: now, and the other one beside it. @returns {Array<Result | null>} */
+  results() {
+    const entry = this.store.selected;
+    return [entry?.result ?? null, this.store.look.compare ? entry?.other ?? null : null];
+  }
+
+  /** Load what is missing, then draw; the picture before stays until then. */
+  async refresh() {
+    const entry = this.store.selected;
+    const results = this.results();
+    byId("figure-other").hidden = !this.store.look.compare || !results[1];
+    if (!entry?.result) {
+      this.scenes = [null, null];
+      this.paint();
+      return;
+    }
+    const slice = entry.slice;
+    const wanted = results.map((result) => (result ? needed(result, this.store.look) : []));
+    if (this.#compose(entry, results, wanted)) return;
+    try {
+      await Promise.all(this.#missing(results, wanted, slice));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (error.failure.status === 404) this.gone(entry);
+      return;
+    }
+    if (entry === this.store.selected && slice === entry.slice) this.#compose(entry, results, wanted);
+    this.#ahead(entry);
+  }
+
+  #missing(results, wanted, slice) {
+    const [now, other] = results;
+    const loads = wanted.flatMap((kinds, i) => kinds.map((kind) => [results[i], kind]));
+    const beside = other ?? this.#changed(now);
+    if (beside) loads.push([beside, "mask"]);
+    return loads.map(([result, kind]) => this.slices.get(result, kind, slice));
+  }
+
+  /** What the mask is compared with in a single pane. */
+  #changed(now) {
+    const other = this.store.selected?.other;
+    const same = other && now && String(other.shape) === String(now.shape);
+    return this.store.look.changes && same ? other : null;
+  }
+
+  /** Draw if everything is here. */
+  #compose(entry, results, wanted) {
+    const masks = [results[1] ?? this.#changed(results[0]), results[0]];
+    const scenes = results.map((result, i) => {
+      if (!result) return null;
+      const found = wanted[i].map((kind) => [kind, this.slices.here(result, kind, entry.slice)]);
+      const raw = Object.fromEntries(found);
+      const other = masks[i] && this.slices.here(masks[i], "mask", entry.slice);
+      if (found.some(([, one]) => !one) || (masks[i] && !other)) return undefined;
+      return { ...this.#scene(entry, result, raw), other };
+    });
+    if (scenes.includes(undefined)) return false;
+    this.scenes = scenes;
+    this.shown = { entry, slice: entry.slice, results };
+    this.paint();
+    this.#captions(results);
+    return true;
+  }
+
+  /** @returns {Scene} */
+  #scene(entry, result, raw) {
+    const { heat } = this.store.look;
+    return {
+      image: raw.image,
+      mask: raw.mask,
+      source: raw.source ?? null,
+      members: raw.members ?? null,
+      heat: heat ? raw[heat] : null,
+      other: null,
+      ratio: ratioOf(result),
+      classes: result.classes.length,
+      window: entry.window ?? presets(result).Auto,
+    };
+  }
+
+  #captions(results) {
+    const two = Boolean(results[1]);
+    byId("figure-other").hidden = !two;
+    for (const [i, id] of ["caption-now", "caption-other"].entries()) {
+      byId(id).hidden = !two;
+      if (results[i]) fill(byId(id), methodWords(results[i]));
+    }
+  }
+
+  /** Fetch what is likely asked for next: members, and the slices beside this one. */
+  #ahead(entry) {
+    const { result, slice } = entry;
+    const quiet = (kind, at) => this.slices.get(result, kind, at).catch(() => undefined);
+    if (result.lambdas.length > 1) quiet("members", slice);
+    for (const at of [slice + 1, slice - 1]) {
+      if (at < 0 || at >= result.slices) continue;
+      for (const kind of needed(result, this.store.look)) quiet(kind, at);
+    }
+  }
+
+  /** Draw again what is here. */
+  paint() {
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.panes.forEach((pane, i) => pane.draw(this.scenes[i], this.store.look));
+      const drawn = this.scenes[0] ? this.shown : null;
+      const canvas = this.panes[0].canvas;
+      canvas.dataset.drawn = drawn ? `${drawn.results[0]?.id}/${drawn.slice}` : "";
+    });
+  }
+
+  /** Size of the image in a pane, for zoom and pan. */
+  picture() {
+    const scene = this.scenes[0];
+    return scene && { width: scene.image.width, height: scene.image.height, ratio: scene.ratio };
+  }
+}
