@@ -57,8 +57,9 @@ export class Changes {
     const result = entry?.result;
     if (!entry || !result) return;
     const earlier = entry.history.filter((one) => one !== result);
-    const graph = this.store.about.models.find((one) => one.name === result.model)?.graph;
-    const methods = graph ? [] : this.store.about.methods.filter((one) => one.name !== result.method);
+    const model = this.store.about.models.find((one) => one.name === result.model);
+    const fits = ({ name }) => name !== result.method && (model?.methods?.includes(name) ?? true);
+    const methods = model?.graph ? [] : this.store.about.methods.filter(fits);
     const options = [
       { value: "", text: "nothing" },
       ...earlier.map((one) => ({ value: `result:${one.id}`, text: methodWords(one), group: "Earlier results" })),

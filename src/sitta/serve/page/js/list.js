@@ -22,7 +22,7 @@ function about(entry) {
   if (status === "failed") return failure?.message ?? "failed";
   if (status !== "done" || !result) return STATES[status];
   const row = result.rows[result.rows.length > 1 ? result.shown : 0];
-  return `doubt ${figure(result.doubt, 2)} · agreement ${figure(row.agreement, 2)}`;
+  return `doubt ${figure(result.doubt, 2)}\nagreement ${figure(row.agreement, 2)}`;
 }
 
 /** A listbox: one of its options is in the order of tabs, arrows go on from there. */

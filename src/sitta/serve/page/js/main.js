@@ -22,7 +22,7 @@ const store = new Store();
 const slices = new Slices();
 const queue = new Queue(store, slices, say);
 const viewer = new Viewer(store, slices, gone);
-const tools = new Tools(store, viewer);
+const tools = new Tools(store, viewer, () => beside(store.recipe.method === "source" ? "intent" : "source"));
 const list = new List(store, slices, (entry) => queue.remove(entry));
 new Panel(store, { say, remove: (entry) => queue.remove(entry), retry });
 new Settings(store, run);
@@ -130,6 +130,12 @@ function switchTheme() {
   say(`The page is ${theme.toggle()} now.`);
 }
 
+/** A picture of a sample, or a sign for a volume, which a browser cannot show. */
+function sampleSign(name) {
+  if (!/\.(png|jpe?g)$/i.test(name)) return make("span.stack", { "aria-hidden": "true" }, "3D");
+  return make("img", { src: `api/samples/${encodeURIComponent(name)}`, alt: "", width: 112, height: 112 });
+}
+
 function samples() {
   for (const id of ["samples", "samples-menu"]) {
     const items = store.about.samples.map((sample) => {
@@ -137,7 +143,9 @@ function samples() {
         byId("samples-menu").closest("details")?.removeAttribute("open");
         takeSample(sample);
       };
-      return make("li", {}, make("button", { type: "button", click }, sample.title || sample.name));
+      const title = sample.title || sample.name;
+      const picture = id === "samples" && sampleSign(sample.name);
+      return make("li", {}, make("button", { type: "button", click }, picture, title));
     });
     fill(byId(id), ...items);
   }

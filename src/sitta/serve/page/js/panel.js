@@ -20,19 +20,26 @@ const KEPT = [
   ["figures.json", "Figures, JSON"],
 ];
 
-/** Names and values of the figures of a slice. @param {Row} row @param {Result} result */
-export function figuresOf(row, result) {
+/** Names and values of the figures of a slice. @param {Row} row */
+export function figuresOf(row) {
   const before = row.area_source === null ? "" : `${percent(row.area_source)} → `;
   return [
-    ["Agreement", "between members, 1 = all alike", figure(row.agreement)],
+    ["Agreement", "between members", figure(row.agreement)],
     ["Change", "by adapting, 1 − Dice", figure(row.change)],
     ["Foreground", before ? "before → after" : "share of the pixels", before + percent(row.area)],
     ["Uncertainty", "a pixel", `${figure(row.uncertainty)} bit`],
     ["Disagreement", "a pixel", `${figure(row.disagreement)} bit`],
-    ["Distance", "from the training images", row.distance === null ? "not known" : `${figure(row.distance)} nats`],
-    ["Doubt", "what the list is sorted by", figure(row.doubt)],
-    ["Time", "in the service", `${result.seconds.toFixed(2)} s`],
+    ["Distance", "from training images", row.distance === null ? "not known" : `${figure(row.distance)} nats`],
+    ["Doubt", "sorts the list", figure(row.doubt)],
   ];
+}
+
+/** What can be kept of a result: what it lists, and pictures of the slice that is shown. */
+function keptOf({ links, slices }) {
+  const known = KEPT.filter(([kind]) => kind in links || (slices > 1 && kind.endsWith(".png")));
+  const names = new Set(known.map(([kind]) => kind));
+  const rest = Object.keys(links).filter((kind) => !names.has(kind)); // one for each class
+  return [...known, ...rest.map((kind) => [kind, kind])];
 }
 
 /** The right-hand column. */
@@ -59,7 +66,7 @@ export class Panel {
     document.documentElement.classList.toggle("has-result", Boolean(result));
     if (!entry) return;
     byId("name").textContent = entry.name;
-    byId("facts").textContent = result ? `${factsOf(result)} · ${methodWords(result)}` : "";
+    byId("facts").textContent = result ? `${factsOf(result)} · ${methodWords(result)} · ${result.seconds.toFixed(2)} s` : "";
     this.#failure(entry);
     this.#stage(entry);
     if (!result) return;
@@ -129,7 +136,7 @@ export class Panel {
   }
 
   #figures(result, row) {
-    const pairs = figuresOf(row, result).map(([name, unit, value]) =>
+    const pairs = figuresOf(row).map(([name, unit, value]) =>
       make("div", {}, make("dt", {}, name, " ", make("small", {}, unit)), make("dd", {}, value)));
     fill(byId("figures"), ...pairs);
     const { lambdas } = result;
@@ -139,9 +146,10 @@ export class Panel {
   }
 
   #keep(entry, result) {
-    const links = KEPT.filter(([kind]) => kind in result.links).map(([kind, text]) => {
+    const links = keptOf(result).map(([kind, text]) => {
       const part = kind.endsWith(".png") && result.slices > 1;
-      const href = part ? `${result.links[kind]}?slice=${entry.slice}` : result.links[kind];
+      const address = result.links[kind] ?? `api/results/${result.id}/${kind}`;
+      const href = part ? `${address}?slice=${entry.slice}` : address;
       const name = saveAs(result.name, kind, entry.slice, result.slices);
       const words = part ? `${text} of this slice` : text;
       const click = (event) => this.#save(event, href, name);

@@ -7,6 +7,7 @@ import { ApiError, forget, predict } from "./api.js";
 
 const AT_ONCE = 2;
 const HISTORY = 6;
+const LONG = 3000; // ms: the service replaces a worker that is stopped, which takes a while
 
 /**
  * What the service would refuse anyway, after a long upload; null if nothing.
@@ -62,7 +63,7 @@ export class Queue {
   }
 
   #entry(name, files, recipe) {
-    const state = { failure: null, result: null, history: [], other: null, work: null };
+    const state = { failure: null, result: null, history: [], other: null, work: null, since: 0 };
     const key = this.#keys++;
     const own = structuredClone(recipe);
     return { key, name, files, recipe: own, status: "queued", ...state, window: null, slice: 0 };
@@ -74,10 +75,16 @@ export class Queue {
    * @param {Recipe} recipe
    */
   again(entry, recipe) {
-    entry.work?.abort();
+    this.#leave(entry);
     entry.recipe = structuredClone(recipe);
     this.#waiting = this.#waiting.filter((one) => one !== entry);
     this.#enqueue(entry, true);
+  }
+
+  /** Give up what runs for an image; what is nearly done is not worth stopping a worker for. */
+  #leave(entry) {
+    if (performance.now() - entry.since > LONG) entry.work?.abort();
+    entry.work = null;
   }
 
   /**
@@ -103,6 +110,7 @@ export class Queue {
   /** @param {Entry} entry */
   remove(entry) {
     entry.work?.abort();
+    entry.work = null;
     const order = this.store.sorted();
     const at = order.indexOf(entry);
     this.#waiting = this.#waiting.filter((one) => one !== entry);
@@ -139,9 +147,10 @@ export class Queue {
   /** @param {any} entry */
   async #send(entry) {
     const work = new AbortController();
-    Object.assign(entry, { status: "running", work });
+    Object.assign(entry, { status: "running", work, since: performance.now() });
     this.store.changed("entries", "selection");
     const waiting = (seconds) => {
+      if (entry.work !== work) return;
       entry.status = "waiting";
       this.say(`The service is busy; ${entry.name} is tried again in ${seconds.toFixed(0)} s.`);
       this.store.changed("entries", "selection");
@@ -151,9 +160,13 @@ export class Queue {
       if (refused) throw new ApiError(refused);
       const recipe = this.store.asked(entry.recipe);
       const result = await predict(entry.files, recipe, work.signal, waiting);
-      if (!work.signal.aborted) this.#done(entry, result);
+      if (entry.work !== work) {
+        forget(result.id); // meanwhile it was asked for in another way
+        return;
+      }
+      this.#done(entry, result);
     } catch (error) {
-      if (work.signal.aborted) return;
+      if (entry.work !== work) return;
       if (!(error instanceof ApiError)) throw error;
       Object.assign(entry, { status: "failed", failure: error.failure, work: null });
       this.say(`${entry.name} failed: ${error.failure.message}`);

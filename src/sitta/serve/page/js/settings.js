@@ -52,6 +52,9 @@ function fieldOf(setting, value, id) {
   return make("input", { ...number, inputmode: "decimal", placeholder: "as usual" });
 }
 
+/** Those in FIRST in its order, the others as they come. */
+const byImportance = (a, b) => FIRST.indexOf(a.name) - FIRST.indexOf(b.name);
+
 /** The form. */
 export class Settings {
   #timer = 0;
@@ -108,8 +111,9 @@ export class Settings {
     if (key === this.#made) return;
     this.#made = key;
     choices(byId("model"), options(about.models), recipe.model);
-    choices(byId("method"), options(about.methods), recipe.method);
     const model = this.#model();
+    const fitting = about.methods.filter(({ name }) => model?.methods?.includes(name) ?? true);
+    choices(byId("method"), options(fitting), recipe.method);
     const built = Boolean(model?.graph);
     byId("method").disabled = built;
     byId("model-note").textContent = model?.note ?? "";
@@ -132,7 +136,7 @@ export class Settings {
       return make("div.set", {}, label, field, make("small", { id: `${id}-help` }, setting.help));
     };
     const [first, rest] = [true, false].map((shown) =>
-      settings.filter(({ name }) => FIRST.includes(name) === shown).map(row));
+      settings.filter(({ name }) => FIRST.includes(name) === shown).sort(byImportance).map(row));
     const more = make("details", { open }, make("summary", {}, "More settings"), ...rest);
     fill(form, ...first, rest.length > 0 && more);
     if (focused) form.elements.namedItem(focused)?.focus();

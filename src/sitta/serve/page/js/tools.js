@@ -15,9 +15,11 @@ export class Tools {
   /**
    * @param {import("./state.js").Store} store
    * @param {import("./viewer.js").Viewer} viewer
+   * @param {() => void} beside finds something to compare with
    */
-  constructor(store, viewer) {
+  constructor(store, viewer, beside) {
     this.store = store;
+    this.beside = beside;
     this.viewer = viewer;
     for (const [id, layer] of Object.entries(LAYERS)) {
       byId(`show-${id}`).addEventListener("click", () => this.toggle(layer));
@@ -46,6 +48,7 @@ export class Tools {
   toggle(layer) {
     if (byId(`show-${layer}`).disabled) return;
     this.store.show({ [layer]: !this.store.look[layer] });
+    if (layer === "compare" && this.store.look.compare && !this.store.selected?.other) this.beside();
   }
 
   /** The next heat map, or none. */
@@ -169,8 +172,9 @@ export class Tools {
     const lam = short(result.lambdas[k]);
     const told = [`entropy ${figure(row.entropies[k])} bit`, `weight ${figure(row.weights[k])}`];
     slider.setAttribute("aria-valuetext", [`lambda ${lam}`, ...told].join(", "));
-    const source = k === result.source_member ? " (source)" : "";
-    fill(byId("member"), make("b", {}, `λ ${lam}`), `${source} · ${told.join(" · ")}`);
+    byId("member").textContent = k === result.source_member ? `λ ${lam}, source` : `λ ${lam}`;
+    byId("member-entropy").textContent = told[0];
+    byId("member-weight").textContent = told[1];
   }
 
   #slices(entry, result) {

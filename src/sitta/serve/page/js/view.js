@@ -131,7 +131,7 @@ export class Pane {
 
   #outlines(pen, scene, look, at) {
     pen.save();
-    pen.globalAlpha = look.opacity;
+    pen.globalAlpha = Math.min(1, look.opacity * 1.2);
     const { width, height } = scene.mask;
     if (scene.other && look.changes) {
       const changed = this.#changes(scene.mask.values, scene.other.values);

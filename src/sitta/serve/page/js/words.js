@@ -36,8 +36,13 @@ export function factsOf(result) {
   return `${kind} · ${sides}`;
 }
 
-/** How well the members agree, in a sentence. @param {number} agreement */
+/**
+ * How well the members agree, in a sentence.
+ * @param {number | null} agreement
+ * @param {number} members how many there are
+ */
 export function agreementWords(agreement, members) {
+  if (agreement === null) return "How far the members agree is not known.";
   if (members < 2) return "This method has a single member, so there is nothing to agree on.";
   const share = `${Math.round(agreement * 100)} %`;
   if (agreement >= 0.9) return `The members agree well: their masks overlap by ${share} on average.`;

@@ -1,0 +1,236 @@
+"""The page's pure functions, run in a real browser against NumPy and the eye's own formulas."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sitta
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("no chromium on the path: apt-get install chromium", allow_module_level=True)
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+PAGE = Path(sitta.__file__).parent / "serve" / "page"
+HERE = "http://page.test"
+
+
+@pytest.fixture(scope="module")
+def call():
+    """Calls a function of a module of the page; files come from the disk, nothing listens."""
+    with playwright.sync_playwright() as tool:
+        browser = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        tab = browser.new_page()
+        tab.route("**/*", _answer)
+        tab.goto(f"{HERE}/blank")
+
+        def run(module, code, *given):
+            wrapped = f"async (given) => {{ const m = await import('{HERE}/js/{module}.js'); "
+            return tab.evaluate(wrapped + f"return ({code})(m, ...given); }}", list(given))
+
+        yield run
+        browser.close()
+
+
+def _answer(route):
+    name = route.request.url.removeprefix(f"{HERE}/")
+    if name == "blank":
+        route.fulfill(body="<!doctype html><title>blank</title>", content_type="text/html")
+    else:
+        kind = "text/javascript" if name.endswith(".js") else "text/plain"
+        route.fulfill(body=(PAGE / name).read_text(encoding="utf-8"), content_type=kind)
+
+
+def loops(call, classes):
+    height, width = classes.shape
+    code = "(m, v, w, h) => [...m.outlines(v, w, h)].map(([k, l]) => [k, l])"
+    return dict(call("outline", code, classes.ravel().tolist(), width, height))
+
+
+def filled(paths, shape):
+    """Pixels inside closed paths along pixel edges, by how often a ray to the left crosses them."""
+    inside = np.zeros(shape, dtype=int)
+    for path in paths:
+        corners = np.array(path).reshape(-1, 2)
+        for (x, y), (x1, y1) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+            assert (x == x1) != (y == y1), "a line runs along an edge"
+            if x == x1:
+                inside[min(y, y1) : max(y, y1), x:] += 1 if y1 < y else -1
+    return inside
+
+
+def edges(classes, label):
+    """How many sides of pixels lie between a class and everything else."""
+    mine = np.pad(classes == label, 1)
+    return int((mine[1:] != mine[:-1]).sum() + (mine[:, 1:] != mine[:, :-1]).sum())
+
+
+def length(paths):
+    total = 0
+    for path in paths:
+        corners = np.array(path).reshape(-1, 2)
+        total += int(np.abs(corners - np.roll(corners, -1, axis=0)).sum())
+    return total
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_outlines_enclose_their_class_exactly(call, seed):
+    chance = np.random.default_rng(seed)
+    classes = chance.integers(0, 3, (9 + seed, 12)) * (chance.random((9 + seed, 12)) < 0.7)
+    found = loops(call, classes)
+    for label in (1, 2):
+        np.testing.assert_array_equal(filled(found[label], classes.shape), classes == label)
+        assert length(found[label]) == edges(classes, label)  # each edge once
+
+
+def test_outline_of_a_ring_and_of_touching_corners(call):
+    ring = np.ones((3, 3), dtype=int)
+    ring[1, 1] = 0
+    assert sorted(map(len, loops(call, ring)[1])) == [8, 8]  # around it, and around the hole
+    corners = loops(call, np.eye(2, dtype=int))[1]
+    assert len(corners) == 2  # pixels that touch at a corner stay apart
+    assert loops(call, np.zeros((2, 2), dtype=int)) == {}
+
+
+def test_difference_and_overlap(call):
+    one, other = [0, 1, 1, 2, 0, 2], [0, 1, 0, 1, 0, 2]
+    assert call("outline", "(m, a, b) => [...m.difference(a, b)]", one, other) == [0, 0, 1, 1, 0, 0]
+    assert call("outline", "(m, a, b) => m.overlap(a, b)", one, other) == pytest.approx(4 / 7)
+    assert call("outline", "(m) => m.overlap([0, 0], [0, 0])") == 1
+
+
+def lightness(colours):
+    """L* of CIE Lab, from sRGB of 0 to 255."""
+    share = colours / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    y = linear @ [0.2126, 0.7152, 0.0722]
+    return 116 * np.where(y > 0.008856, np.cbrt(y), 7.787 * y + 16 / 116) - 16
+
+
+@pytest.mark.parametrize("kind", ["uncertainty", "disagreement"])
+def test_ramps_rise_evenly(call, kind):
+    table = np.array(call("colours", "(m, k) => [...m.ramp(k)]", kind), dtype=float).reshape(256, 3)
+    light = lightness(table)
+    assert light[0] < 10
+    assert light[-1] > 90
+    steps = np.diff(light[::15])
+    assert (steps > 0).all()
+    assert steps.max() < 2.5 * steps[1:].min()  # CIE and OK differ a little, most near black
+
+
+def test_heat_is_clear_at_nothing_and_full_at_its_end(call):
+    code = "(m, v, most) => [...m.heat(Uint8Array.from(v), 'uncertainty', most)]"
+    pixels = np.array(call("colours", code, [0, 128, 255], 0.5)).reshape(3, 4)
+    assert pixels[0, 3] == 0
+    assert (pixels[1] == pixels[2]).all()  # half a bit is the end of this scale, and so is more
+    assert pixels[2, 3] == 255
+
+
+def test_outlines_differ_by_colour_and_by_dash(call):
+    code = "(m) => ['source', 'mask', 'member'].map((k) => [String(m.DASHES[k]), "
+    code += "...[1, 2].map((c) => m.outlineColour(k, c, 2)), m.outlineColour(k, 1, 1)])"
+    found = call("colours", code)
+    assert len({dash for dash, *_ in found}) == 3
+    assert len({colour for _, *colours in found for colour in colours[:2]}) == 6
+    assert len({colours[-1] for _, *colours in found}) == 3
+
+
+def test_window_maps_its_ends_to_black_and_white(call):
+    values = [-10.0, 0.0, 20.0, 60.0, 100.0, 1e9]
+    code = "(m, v, c, r) => [...m.render(Float32Array.from(v), c, r)]"
+    grey = np.array(call("window", code, values, 1, {"low": 0, "high": 100})).reshape(-1, 4)
+    assert grey[:, 0].tolist() == [0, 0, 51, 153, 255, 255]
+    assert (grey[:, :3] == grey[:, :1]).all()
+    colour = np.array(call("window", code, [0, 60, 100], 3, {"low": 0, "high": 100}))
+    assert colour.tolist() == [0, 153, 255, 255]
+
+
+def test_window_by_drag_and_presets(call):
+    whole = {"low": 0, "high": 100}
+    drag = "(m, r, x, y, w) => m.dragged(r, x, y, w)"
+    wider = call("window", drag, {"low": 40, "high": 60}, 0.5, 0, whole)
+    assert wider["low"] + wider["high"] == pytest.approx(100)
+    assert wider["high"] - wider["low"] == pytest.approx(20 * np.e)
+    moved = call("window", drag, {"low": 40, "high": 60}, 0, 0.1, whole)
+    assert [moved["low"], moved["high"]] == pytest.approx([50, 70])
+    scan = {"kind": "dicom", "intensity": {"low": -1024, "high": 3000, "window": [-160, 240]}}
+    found = call("window", "(m, r) => m.presets(r)", scan)
+    assert found["Auto"] == found["Soft tissue"] == {"low": -160, "high": 240}
+    film = {"kind": "png", "intensity": {"low": 0, "high": 255, "window": [7, 7]}}
+    assert call("window", "(m, r) => m.presets(r)", film) == {
+        "Auto": {"low": 0, "high": 255},
+        "Full": {"low": 0, "high": 255},
+    }
+
+
+def test_zoom_keeps_the_point_below_the_pointer(call):
+    picture, box = {"width": 100, "height": 50, "ratio": 2}, {"width": 640, "height": 480}
+    view, point = {"zoom": 2, "x": 0.4, "y": 0.55}, {"x": 300, "y": 200}
+    code = "(m, v, p, i, b) => [m.place(v, i, b), m.place(m.zoomed(v, 1.5, p, i, b), i, b)]"
+    before, after = call("transform", code, view, point, picture, box)
+    assert after["sx"] == pytest.approx(1.5 * before["sx"])
+    for scale, shift, at in (("sx", "tx", 300), ("sy", "ty", 200)):
+        there = (at - before[shift]) / before[scale]
+        assert there * after[scale] + after[shift] == pytest.approx(at)
+    assert before["sy"] == 2 * before["sx"]
+    code = "(m, v, i, b) => m.zoomed(v, 0.01, null, i, b)"
+    assert call("transform", code, view, picture, box) == {"zoom": 1, "x": 0.5, "y": 0.5}
+
+
+def test_pan_moves_by_pixels_of_the_screen(call):
+    picture, box = {"width": 100, "height": 100, "ratio": 1}, {"width": 500, "height": 500}
+    code = "(m, v, i, b) => [m.place(v, i, b), m.place(m.panned(v, 30, -20, i, b), i, b)]"
+    before, after = call("transform", code, {"zoom": 3, "x": 0.5, "y": 0.5}, picture, box)
+    assert after["tx"] - before["tx"] == pytest.approx(30)
+    assert after["ty"] - before["ty"] == pytest.approx(-20)
+
+
+def dicom(uid, *, explicit=True):
+    head = bytes(128) + b"DICM"
+    text = uid.encode() + (b"\0" if len(uid) % 2 else b"")
+    size = b"UI" + len(text).to_bytes(2, "little") if explicit else len(text).to_bytes(4, "little")
+    return head + b"\x10\x00\x10\x00PN\x04\x00A^B " + b"\x20\x00\x0e\x00" + size + text + bytes(40)
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_slices_of_a_series_are_one_image(call, explicit):
+    blobs = [list(dicom(uid, explicit=explicit)) for uid in ("1.2.3", "1.2.3", "1.9")]
+    code = """(m, blobs) => m.gather([
+      ...blobs.map((b, i) => ({ file: new File([Uint8Array.from(b)], `IM${i}`), path: `scan/IM${i}` })),
+      { file: new File(["x"], "notes.txt"), path: "scan/notes.txt" },
+      { file: new File(["x"], ".hidden.png"), path: "scan/.hidden.png" },
+      { file: new File(["x"], "b10.png"), path: "scan/b10.png" },
+      { file: new File(["x"], "b9.png"), path: "scan/b9.png" },
+      { file: new File(["x"], "odd.xyz"), path: "odd.xyz", asked: true },
+    ]).then((g) => ({ skipped: g.skipped, wanted: g.wanted.map((w) => [w.name, w.files.length]) }))"""
+    found = call("drop", code, blobs)
+    assert found["skipped"] == 2
+    assert sorted(map(tuple, found["wanted"])) == [
+        ("odd.xyz", 1),
+        ("scan (2 files)", 2),
+        ("scan/IM2", 1),
+        ("scan/b10.png", 1),
+        ("scan/b9.png", 1),
+    ]
+    names = [name for name, _ in found["wanted"]]
+    assert names.index("scan/b9.png") < names.index("scan/b10.png")
+
+
+def test_names_of_downloads(call):
+    code = "(m, ...given) => m.saveAs(...given)"
+    assert call("words", code, "a.b.nii.gz", "mask.png", 3, 9) == "a.b-mask-slice-4.png"
+    assert call("words", code, "a.b.nii.gz", "mask.nii.gz", 3, 9) == "a.b-mask.nii.gz"
+    assert call("words", code, "film.png", "figures.json", 0, 1) == "film-figures.json"
+
+
+def test_files_are_short_and_free_of_markup():
+    files = [p for p in PAGE.rglob("*") if p.suffix in (".js", ".css", ".html")]
+    assert len(files) > 20
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert text.count("\n") <= 250, path.name
+        for word in ("innerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://", "https://"):
+            allowed = word == "http://" and path.name == "dom.js"  # the name of SVG
+            assert allowed or word not in text, f"{word} in {path.name}"
