@@ -63,7 +63,7 @@ export class Queue {
   }
 
   #entry(name, files, recipe) {
-    const state = { failure: null, result: null, history: [], other: null, work: null, since: 0 };
+    const state = { failure: null, result: null, history: [], other: null, work: null, since: 0, awaited: "" };
     const key = this.#keys++;
     const own = structuredClone(recipe);
     return { key, name, files, recipe: own, status: "queued", ...state, window: null, slice: 0 };
@@ -94,6 +94,8 @@ export class Queue {
    */
   async beside(entry, recipe) {
     this.say(`Running ${recipe.method} on ${entry.name}.`);
+    entry.awaited = recipe.method;
+    this.store.changed("view");
     try {
       const { signal } = new AbortController();
       const result = await predict(entry.files, recipe, signal, () => undefined);
@@ -103,6 +105,8 @@ export class Queue {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       this.say(`${recipe.method}: ${error.failure.message}`);
+    } finally {
+      entry.awaited = "";
     }
     this.store.changed("selection", "view");
   }

@@ -58,6 +58,7 @@ import { FITTED } from "./transform.js";
  * @property {Result[]} history all results so far, oldest first
  * @property {Result | null} other what it is compared with
  * @property {AbortController | null} work
+ * @property {string} awaited method that runs to be compared with
  * @property {number} since when it was sent
  * @property {{low: number, high: number} | null} window
  * @property {number} slice

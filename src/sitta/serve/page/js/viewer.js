@@ -47,14 +47,15 @@ export class Viewer {
   /** Results of the panes: now, and the other one beside it. @returns {Array<Result | null>} */
   results() {
     const entry = this.store.selected;
-    return [entry?.result ?? null, this.store.look.compare ? entry?.other ?? null : null];
+    const beside = this.store.look.compare && !entry?.awaited;
+    return [entry?.result ?? null, beside ? entry?.other ?? null : null];
   }
 
   /** Load what is missing, then draw; the picture before stays until then. */
   async refresh() {
     const entry = this.store.selected;
     const results = this.results();
-    byId("figure-other").hidden = !this.store.look.compare || !results[1];
+    this.#captions(results);
     if (!entry?.result) {
       this.scenes = [null, null];
       this.paint();
@@ -104,7 +105,6 @@ export class Viewer {
     this.scenes = scenes;
     this.shown = { entry, slice: entry.slice, results };
     this.paint();
-    this.#captions(results);
     return true;
   }
 
@@ -125,12 +125,15 @@ export class Viewer {
   }
 
   #captions(results) {
-    const two = Boolean(results[1]);
+    const awaited = this.store.look.compare ? this.store.selected?.awaited : "";
+    const two = Boolean(results[1] || awaited);
     byId("figure-other").hidden = !two;
+    byId("figure-other").classList.toggle("awaited", Boolean(awaited));
     for (const [i, id] of ["caption-now", "caption-other"].entries()) {
       byId(id).hidden = !two;
       if (results[i]) fill(byId(id), methodWords(results[i]));
     }
+    if (awaited) fill(byId("caption-other"), `${awaited}: running…`);
   }
 
   /** Fetch what is likely asked for next: members, and the slices beside this one. */

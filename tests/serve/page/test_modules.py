@@ -1,6 +1,5 @@
 """The page's pure functions, run in a real browser against NumPy and the eye's own formulas."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,30 +7,24 @@ import pytest
 
 import sitta
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None:
-    pytest.skip("no chromium on the path: apt-get install chromium", allow_module_level=True)
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
 PAGE = Path(sitta.__file__).parent / "serve" / "page"
 HERE = "http://page.test"
 
 
 @pytest.fixture(scope="module")
-def call():
+def call(chromium):
     """Calls a function of a module of the page; files come from the disk, nothing listens."""
-    with playwright.sync_playwright() as tool:
-        browser = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        tab = browser.new_page()
-        tab.route("**/*", _answer)
-        tab.goto(f"{HERE}/blank")
+    context = chromium.new_context()
+    tab = context.new_page()
+    tab.route("**/*", _answer)
+    tab.goto(f"{HERE}/blank")
 
-        def run(module, code, *given):
-            wrapped = f"async (given) => {{ const m = await import('{HERE}/js/{module}.js'); "
-            return tab.evaluate(wrapped + f"return ({code})(m, ...given); }}", list(given))
+    def run(module, code, *given):
+        wrapped = f"async (given) => {{ const m = await import('{HERE}/js/{module}.js'); "
+        return tab.evaluate(wrapped + f"return ({code})(m, ...given); }}", list(given))
 
-        yield run
-        browser.close()
+    yield run
+    context.close()
 
 
 def _answer(route):
@@ -198,13 +191,15 @@ def dicom(uid, *, explicit=True):
 def test_slices_of_a_series_are_one_image(call, explicit):
     blobs = [list(dicom(uid, explicit=explicit)) for uid in ("1.2.3", "1.2.3", "1.9")]
     code = """(m, blobs) => m.gather([
-      ...blobs.map((b, i) => ({ file: new File([Uint8Array.from(b)], `IM${i}`), path: `scan/IM${i}` })),
+      ...blobs.map((b) => new File([Uint8Array.from(b)], "IM")).map((file, i) => (
+        { file, path: `scan/IM${i}` })),
       { file: new File(["x"], "notes.txt"), path: "scan/notes.txt" },
       { file: new File(["x"], ".hidden.png"), path: "scan/.hidden.png" },
       { file: new File(["x"], "b10.png"), path: "scan/b10.png" },
       { file: new File(["x"], "b9.png"), path: "scan/b9.png" },
       { file: new File(["x"], "odd.xyz"), path: "odd.xyz", asked: true },
-    ]).then((g) => ({ skipped: g.skipped, wanted: g.wanted.map((w) => [w.name, w.files.length]) }))"""
+    ]).then(({ skipped, wanted }) => (
+      { skipped, wanted: wanted.map(({ name, files }) => [name, files.length]) }))"""
     found = call("drop", code, blobs)
     assert found["skipped"] == 2
     assert sorted(map(tuple, found["wanted"])) == [
@@ -231,6 +226,13 @@ def test_files_are_short_and_free_of_markup():
     for path in files:
         text = path.read_text(encoding="utf-8")
         assert text.count("\n") <= 250, path.name
-        for word in ("innerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://", "https://"):
+        for word in (
+            "innerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "http://",
+            "https://",
+        ):
             allowed = word == "http://" and path.name == "dom.js"  # the name of SVG
             assert allowed or word not in text, f"{word} in {path.name}"
