@@ -31,7 +31,7 @@ def chromium():
 @pytest.fixture(scope="package")
 def address():
     """A service on a port of its own."""
-    service = Service(Orders(["phantom-alder"], Limits(), 2), 1, lambda line: None)
+    service = Service(Orders(["phantom-alder"], Limits(), 1), 1, lambda line: None)
     app = create_app(service, Guard())
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run)

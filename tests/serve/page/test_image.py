@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import nibabel as nib
 import numpy as np
@@ -28,7 +29,8 @@ def test_drop_a_file_and_get_an_outline(opened, files):
     drop(tab, files["rowan"])
     settled(tab)
     seconds = tab.evaluate("() => (performance.now() - window.began) / 1000")
-    assert seconds < 15  # 0.4 measured on two quiet cores; the goal is 1.5
+    service = float(re.search(r"([\d.]+) s$", tab.inner_text("#facts"))[1])
+    assert seconds - service < 5  # the goal for all of it is 1.5 on a quiet machine
     pixels, done = picture(tab), expected(files["rowan"])
     side = 0.985 * min(pixels.shape[:2]) / 128
     corner = [n / 2 - 64 * side for n in pixels.shape[:2]]
@@ -126,7 +128,7 @@ def test_switch_method_and_see_what_changes(opened, files):
     text = tab.inner_text("#changes")
     assert f"{then['change']:.3f}\t{now['change']:.3f}" in text
     tab.select_option("#method", "tent")
-    until(tab, "() => document.querySelector('#facts').textContent.includes('tent')")
+    until(tab, "() => document.querySelector('#facts').textContent.includes('· tent ·')")
     until(tab, "() => document.querySelector('#overlap').textContent.includes('differ')")
     assert tab.locator("#single").is_visible()
     plain = picture(tab)

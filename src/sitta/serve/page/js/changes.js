@@ -75,9 +75,11 @@ export class Changes {
   /** @param {any} entry @param {Result} now @param {Result | null} before */
   async #table(entry, now, before) {
     const box = byId("changes");
-    box.hidden = !before;
-    if (!before) return;
     const { slice } = entry;
+    const key = `${now.id}/${before?.id}/${slice}`;
+    box.hidden = !before;
+    if (!before || key === this.compared) return;
+    this.compared = key;
     const [one, other] = [rowOf(before, slice), rowOf(now, slice)];
     const head = ["", "before", "now", "change"].map((text) => make("th", { scope: "col" }, text || make("span.hidden", {}, "Figure")));
     const rows = FIGURES.map(([name, field, digits]) => line(name, one[field], other[field], digits));

@@ -34,12 +34,13 @@ function say(text) {
   byId("status").textContent = text;
 }
 
-/** The service has forgotten a result: ask again, once. */
-function gone(entry) {
-  if (entry.status !== "done") return;
-  const { model, method } = entry.result;
-  say(`The result of ${entry.name} was no longer kept; it is made again.`);
-  queue.again(entry, { model, method, settings: entry.recipe.settings });
+/** A slice cannot be had: the service has forgotten the result, or does not answer. */
+function gone(entry, failure) {
+  if (failure.status !== 404) say(`${failure.message} ${failure.fix ?? ""}`);
+  else if (entry.status === "done") {
+    say(`The result of ${entry.name} was no longer kept; it is made again.`);
+    queue.renew(entry);
+  }
 }
 
 function retry(entry) {

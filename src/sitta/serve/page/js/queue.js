@@ -57,13 +57,12 @@ export class Queue {
     const entries = found.map(({ name, files }) => this.#entry(name, files, recipe));
     this.store.entries.push(...entries);
     this.store.changed("entries");
-    if (!this.store.selected && entries.length) this.store.select(entries[0]);
     for (const entry of entries) this.#enqueue(entry);
     return entries;
   }
 
   #entry(name, files, recipe) {
-    const state = { failure: null, result: null, history: [], other: null, work: null, since: 0, awaited: "" };
+    const state = { failure: null, result: null, history: [], other: null, work: null, since: 0, awaited: "", lost: false };
     const key = this.#keys++;
     const own = structuredClone(recipe);
     return { key, name, files, recipe: own, status: "queued", ...state, window: null, slice: 0 };
@@ -79,6 +78,15 @@ export class Queue {
     entry.recipe = structuredClone(recipe);
     this.#waiting = this.#waiting.filter((one) => one !== entry);
     this.#enqueue(entry, true);
+  }
+
+  /**
+   * Make a result again that the service no longer keeps, and forget those before it.
+   * @param {Entry} entry
+   */
+  renew(entry) {
+    Object.assign(entry, { other: null, history: [], lost: true });
+    this.again(entry, entry.recipe);
   }
 
   /** Give up what runs for an image; what is nearly done is not worth stopping a worker for. */
@@ -184,7 +192,8 @@ export class Queue {
     Object.assign(entry, { status: "done", work: null, result });
     if (first || entry.slice >= result.slices) entry.slice = result.shown;
     this.#remember(entry, result);
-    if (before) entry.other = before;
+    if (before && !entry.lost) entry.other = before;
+    entry.lost = false;
     const verdict = result.look ? "Look at this one" : "Nothing unusual was noted";
     this.say(`${entry.name} is done in ${result.seconds.toFixed(2)} s. ${verdict}.`);
   }

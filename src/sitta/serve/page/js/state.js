@@ -59,6 +59,7 @@ import { FITTED } from "./transform.js";
  * @property {Result | null} other what it is compared with
  * @property {AbortController | null} work
  * @property {string} awaited method that runs to be compared with
+ * @property {boolean} lost whether the service has forgotten its result
  * @property {number} since when it was sent
  * @property {{low: number, high: number} | null} window
  * @property {number} slice

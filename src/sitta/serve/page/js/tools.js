@@ -147,7 +147,9 @@ export class Tools {
     const same = ([, range]) => range.low === now.low && range.high === now.high;
     const name = Object.entries(known).find(same)?.[0] ?? "";
     const options = Object.keys(known).map((text) => ({ value: text, text }));
-    choices(byId("preset"), name ? options : [{ value: "", text: "by hand" }, ...options], name);
+    const key = `${result.id}/${name}`;
+    if (key !== this.preset) choices(byId("preset"), name ? options : [{ value: "", text: "by hand" }, ...options], name);
+    this.preset = key;
     const set = (id, min, max, value) => {
       Object.assign(byId(id), { min: String(min), max: String(max), step: String(span / 1000) });
       byId(id).value = String(value);
@@ -208,6 +210,9 @@ export class Tools {
     const { entropies, weights } = rowOf(result, entry.slice);
     const { member, members: on } = this.store.look;
     const wide = byId("lambda").clientWidth;
+    const key = [result.id, entry.slice, member, on, wide, byId("slice").clientWidth].join("/");
+    if (key === this.drawn) return;
+    this.drawn = key;
     const curve = { lambdas: result.lambdas, entropies, weights, member, on };
     if (wide && result.lambdas.length > 1) plot(byId("curve"), curve, wide, (k) => this.member(k));
     const across = byId("slice").clientWidth;

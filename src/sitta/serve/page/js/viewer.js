@@ -29,7 +29,7 @@ export class Viewer {
   /**
    * @param {import("./state.js").Store} store
    * @param {import("./slices.js").Slices} slices
-   * @param {(entry: any) => void} gone is called if the service has forgotten the result
+   * @param {(entry: any, failure: any) => void} gone is called if a slice cannot be had
    */
   constructor(store, slices, gone) {
     this.store = store;
@@ -68,7 +68,7 @@ export class Viewer {
       await Promise.all(this.#missing(results, wanted, slice));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (error.failure.status === 404) this.gone(entry);
+      this.gone(entry, error.failure);
       return;
     }
     if (entry === this.store.selected && slice === entry.slice) this.#compose(entry, results, wanted);
