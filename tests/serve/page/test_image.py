@@ -205,4 +205,5 @@ def test_downloads_are_what_the_library_says(opened, files, tmp_path):
     assert volume.sum() == done.mask.sum()
     figures = json.loads(found["figures.json"].read_text())
     assert figures["rows"][0]["agreement"] == pytest.approx(done.record["rows"][0]["agreement"])
-    assert Image.open(found["uncertainty.png"]).size == (128, 128)
+    with Image.open(found["uncertainty.png"]) as image:
+        assert image.size == (128, 128)

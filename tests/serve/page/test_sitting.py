@@ -20,7 +20,7 @@ def test_a_broken_file_says_what_to_do(opened, files):
     tab = opened()
     drop(tab, files["broken"])
     until(tab, "() => document.querySelectorAll('.item.failed').length", 1)
-    assert "cut short" in tab.inner_text("#failure")
+    assert "it cannot be read as PNG" in tab.inner_text("#failure")
     assert "What to do:" in tab.inner_text("#failure")
     assert "broken.png failed" in tab.inner_text("#status")
     assert "1 failed" in tab.inner_text("#count")
@@ -87,6 +87,7 @@ def test_keyboard_alone(opened, files):
     until(tab, "() => document.querySelectorAll('.item').length", 0)
 
 
+@pytest.mark.parametrize(("scheme", "dark"), [("light", False), ("dark", True)])
 def test_light_and_dark_and_accessible(opened, files, scheme, dark):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe here").Axe()
     tab = opened(color_scheme=scheme)
@@ -131,7 +132,8 @@ def test_phone(opened, files):
     tab.select_option("#other", "method:source")
     until(tab, "() => !document.querySelector('#caption-other').textContent.includes('running')")
     assert tab.evaluate(wide) == 360
-    beyond = "() => [...document.querySelectorAll('body *')].filter((e) => e.offsetParent && "
+    tab.click(".adjust summary")
+    beyond = "() => [...document.querySelectorAll('body *')].filter((e) => e.checkVisibility() && "
     beyond += "!e.closest('svg, #list, .hidden') && e.getBoundingClientRect().right > 361)"
     assert tab.evaluate(f"{beyond}.map((e) => e.outerHTML)") == []
     small = "() => [...document.querySelectorAll('button, select, summary, .item')].filter((e) => "
