@@ -3,6 +3,7 @@
 import { byId, choices, fill, make } from "./dom.js";
 import { overlap } from "./outline.js";
 import { rowOf } from "./state.js";
+import { sameShape } from "./viewer.js";
 import { figure, methodWords, percent } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
@@ -87,7 +88,7 @@ export class Changes {
     rows.splice(2, 0, line("Foreground, %", area(one.area), area(other.area), 1));
     const note = make("p.quiet", { id: "overlap" }, "");
     fill(box, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)), note);
-    if (String(before.shape) !== String(now.shape)) return;
+    if (!sameShape(before, now)) return;
     try {
       const both = await Promise.all([before, now].map((r) => this.slices.get(r, "mask", slice)));
       note.textContent = this.#overlap(both[0].values, both[1].values);

@@ -4,7 +4,7 @@ import { getRaw } from "./api.js";
 
 /** @typedef {{values: any, width: number, height: number, depth: number}} Raw */
 
-const ROOM = 256 * 1024 * 1024;
+const ROOM = 768 * 1024 * 1024; // more than all parts of the largest slice that is served
 
 /** Slices by result, kind and number; what was not used for longest goes first. */
 export class Slices {

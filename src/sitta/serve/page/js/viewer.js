@@ -9,6 +9,8 @@ import { methodWords } from "./words.js";
 /** @typedef {import("./state.js").Result} Result */
 /** @typedef {import("./view.js").Scene} Scene */
 
+const AHEAD = 64 * 1024 * 1024; // bytes of members: larger images are fetched when they are asked for
+
 /** Height by width of a pixel. @param {Result} result */
 export function ratioOf(result) {
   const [high, wide] = result.spacing?.slice(-2) ?? [1, 1];
@@ -22,6 +24,11 @@ function needed(result, look) {
   if (look.members && result.lambdas.length > 1) kinds.push("members");
   if (look.heat) kinds.push(look.heat);
   return kinds;
+}
+
+/** Whether two results can be compared pixel by pixel; models may cut a volume in other ways. */
+export function sameShape(one, other) {
+  return Boolean(one && other) && String(one.shape) === String(other.shape);
 }
 
 /** Both panes, and what they wait for. */
@@ -39,6 +46,7 @@ export class Viewer {
     /** @type {Array<Scene | null>} */
     this.scenes = [null, null];
     this.shown = null;
+    this.turn = 0;
     store.on(["selection", "view"], () => this.refresh());
     const watcher = new ResizeObserver(() => this.paint());
     for (const pane of this.panes) watcher.observe(pane.canvas);
@@ -47,8 +55,10 @@ export class Viewer {
   /** Results of the panes: now, and the other one beside it. @returns {Array<Result | null>} */
   results() {
     const entry = this.store.selected;
-    const beside = this.store.look.compare && !entry?.awaited;
-    return [entry?.result ?? null, beside ? entry?.other ?? null : null];
+    const now = entry?.result ?? null;
+    const other = entry?.other ?? null;
+    const beside = this.store.look.compare && !entry?.awaited && other?.slices === now?.slices;
+    return [now, beside ? other : null];
   }
 
   /** Load what is missing, then draw; the picture before stays until then. */
@@ -57,10 +67,12 @@ export class Viewer {
     const results = this.results();
     this.#captions(results);
     if (!entry?.result) {
+      this.turn++;
       this.scenes = [null, null];
       this.paint();
       return;
     }
+    const turn = ++this.turn;
     const slice = entry.slice;
     const wanted = results.map((result) => (result ? needed(result, this.store.look) : []));
     if (this.#compose(entry, results, wanted)) return;
@@ -71,7 +83,8 @@ export class Viewer {
       this.gone(entry, error.failure);
       return;
     }
-    if (entry === this.store.selected && slice === entry.slice) this.#compose(entry, results, wanted);
+    if (turn !== this.turn) return; // something else is wanted by now, and is on its way
+    this.#compose(entry, results, wanted);
     this.#ahead(entry);
   }
 
@@ -85,14 +98,14 @@ export class Viewer {
 
   /** What the mask is compared with in a single pane. */
   #changed(now) {
-    const other = this.store.selected?.other;
-    const same = other && now && String(other.shape) === String(now.shape);
-    return this.store.look.changes && same ? other : null;
+    const other = this.store.selected?.other ?? null;
+    return this.store.look.changes && sameShape(now, other) ? other : null;
   }
 
   /** Draw if everything is here. */
   #compose(entry, results, wanted) {
-    const masks = [results[1] ?? this.#changed(results[0]), results[0]];
+    const same = sameShape(...results);
+    const masks = [results[1] ? same && results[1] : this.#changed(results[0]), same && results[0]];
     const scenes = results.map((result, i) => {
       if (!result) return null;
       const found = wanted[i].map((kind) => [kind, this.slices.here(result, kind, entry.slice)]);
@@ -140,6 +153,8 @@ export class Viewer {
   #ahead(entry) {
     const { result, slice } = entry;
     const quiet = (kind, at) => this.slices.get(result, kind, at).catch(() => undefined);
+    const bytes = result.lambdas.length * result.shape.slice(-2).reduce((a, b) => a * b, 1);
+    if (bytes > AHEAD) return;
     if (result.lambdas.length > 1) quiet("members", slice);
     for (const at of [slice + 1, slice - 1]) {
       if (at < 0 || at >= result.slices) continue;
