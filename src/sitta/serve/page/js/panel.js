@@ -98,7 +98,7 @@ export class Panel {
       queued: "Waiting its turn…",
       running: "Adapting the model to this image…",
       waiting: "The service is busy. Trying again…",
-      failed: "No picture: the file could not be used. What to do about it is said beside the image.",
+      failed: `No picture. ${entry.failure?.message ?? ""}`,
       done: "",
     };
     const box = byId("pending");
