@@ -1,6 +1,7 @@
 """What hands do on the page, what eyes see there, and what the library says."""
 
 import base64
+import functools
 import io
 
 import numpy as np
@@ -54,6 +55,7 @@ def coloured(pixels, colour, far=40):
     return np.abs(pixels - colour).max(axis=-1) < far
 
 
+@functools.cache
 def expected(path, **settings):
     """What the Python API says about a file."""
     loaded = load_model("phantom-alder")
