@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sitta import data, models
     from sitta.adaptation import MEMO, SAR, SITA, FSeg, InTEnt, Source, Tent, method, methods
     from sitta.errors import InvalidImage, InvalidSetting, SittaError, UnsupportedModel
+    from sitta.export import export_onnx
     from sitta.inspection import inspect
     from sitta.models import load
     from sitta.prediction import Prediction
@@ -39,6 +40,7 @@ _HOMES = {
     "Tent": "sitta.adaptation",
     "UnsupportedModel": "sitta.errors",
     "data": "sitta.data",
+    "export_onnx": "sitta.export",
     "inspect": "sitta.inspection",
     "load": "sitta.models",
     "method": "sitta.adaptation",
@@ -61,6 +63,7 @@ __all__ = [
     "UnsupportedModel",
     "__version__",
     "data",
+    "export_onnx",
     "inspect",
     "load",
     "method",

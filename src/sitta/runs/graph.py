@@ -25,7 +25,8 @@ NEEDED = (
     "uncertainty",
     "disagreement",
 )
-OPTIONAL = ("members", "distance")  # what depends on them is left out without
+OPTIONAL = ("members", "distance", "tiny")  # what depends on them is left out without
+TINY_MAP = "tiny-feature-map"
 PROVIDERS = ["CPUExecutionProvider"]
 NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"  # since 1.29 onnxruntime reports on its use by itself
 SILENT = 4  # of onnxruntime's levels: what goes wrong is raised, and need not be printed too
@@ -113,6 +114,7 @@ class Graph:
                 fix=AGAIN,
             )
         require_usable(usable, images)
+        noted = (TINY_MAP,) if np.any(found.get("tiny", False)) else ()
         return Answer(
             images=images,
             lambdas=np.array(lambdas),
@@ -127,7 +129,7 @@ class Graph:
             distance=found.get("distance", np.full(len(images), np.nan, dtype=np.float32)),
             activation=self.manifest.activation,
             limits=Limits.of(self.card),
-            codes=((),) * len(images),
+            codes=(noted,) * len(images),
         )
 
     def _check(self, images: Array) -> None:
@@ -138,6 +140,13 @@ class Graph:
                 allowed=_sides(self.inputs),
                 got=_sides(images.shape),
                 fix="leave --channels and --dims as the file has them",
+            )
+        multiple = self.manifest.multiple
+        if any(n % multiple for n in images.shape[2:]):
+            raise InvalidImage(
+                f"{self.path.name} takes sides that are multiples of {multiple}.",
+                got=_sides(images.shape[2:]),
+                fix="choose such sides (--size)",
             )
         if not np.isfinite(images).all():
             raise InvalidImage(

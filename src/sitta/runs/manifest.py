@@ -27,6 +27,7 @@ class Manifest:
         lambdas: One for each member.
         activation: How logits became probabilities.
         card: All that the checkpoint said: source, preprocessing, classes, limits of trust.
+        multiple: What the sides of an image must be multiples of.
     """
 
     version: str
@@ -35,6 +36,7 @@ class Manifest:
     lambdas: tuple[float, ...]
     activation: str
     card: dict[str, Any]
+    multiple: int = 1
 
     @property
     def built_in(self) -> dict[str, Any]:
@@ -146,6 +148,7 @@ class Manifest:
             lambdas=tuple(float(lam) for lam in found["lambdas"]),
             activation=found["activation"],
             card=found["card"],
+            multiple=max(1, int(found.get("multiple", 1))),
         )
 
 
