@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Annotated
 
@@ -9,6 +10,20 @@ import typer
 
 from sitta._version import __version__
 from sitta.errors import MissingExtra, SittaError
+
+VERBS = (
+    "bench",
+    "bench_show",
+    "data",
+    "demo",
+    "export",
+    "inspect",
+    "methods",
+    "predict",
+    "serve",
+    "train",
+    "zoo",
+)
 
 app = typer.Typer(
     name="sitta",
@@ -37,19 +52,8 @@ def _options(
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one sentence and exit code 2."""
-    from sitta.cli import (  # noqa: F401  (each verb registers itself)
-        bench,
-        bench_show,
-        data,
-        demo,
-        inspect,
-        methods,
-        predict,
-        serve,
-        train,
-        zoo,
-    )
-
+    for verb in VERBS:  # each registers itself
+        importlib.import_module(f"sitta.cli.{verb}")
     try:
         app()
     except (SittaError, OSError) as error:

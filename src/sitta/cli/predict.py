@@ -88,7 +88,7 @@ def predict(
     changes = given(size=sides(size, int), fit=fit, spacing=sides(spacing, float))
     changes |= given(channels=channels, scale=scale, plane=plane, dims=dims)
     words = settings or []
-    chosen = _plain_settings(words) if is_graph(model) else _settings(method, words)
+    chosen = _plain_settings(words) if is_graph(model) else method_settings(method, words)
     chosen |= given(strategy=strategy, step=step)
     plan = Plan(
         model,
@@ -118,7 +118,7 @@ def _sized(changes: dict[str, Any]) -> dict[str, Any]:
     return {**changes, "size": None} if changes.get("fit") == "none" else changes
 
 
-def _settings(method: str, words: list[str]) -> dict[str, Any]:
+def method_settings(method: str, words: list[str]) -> dict[str, Any]:
     """NAME=VALUE as the method's registry types them."""
     from sitta.adaptation import methods
     from sitta.errors import InvalidSetting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,10 @@ class Exported:
     difference: float
     compared: tuple[tuple[int, ...], ...]
 
+    def as_dict(self) -> dict[str, Any]:
+        """In plain types."""
+        return {**asdict(self), "path": str(self.path)}
+
     def __str__(self) -> str:
         where = ", ".join("x".join(map(str, shape)) for shape in self.compared)
         takes = "any sides" if self.multiple == 1 else f"sides in multiples of {self.multiple}"
@@ -84,8 +88,8 @@ def export_onnx(
         multiple: What sides must be multiples of; found out if None.
         output: Where the logits are in what the model returns.
         overwrite: Whether to replace a file.
-        **settings: Of ``InTEnt``: ``step``, ``lambdas``, ``strategy``, ``statistics``, ``variance``,
-            ``topk``, ``ties``, ``empty``, ``activation``.
+        **settings: Of ``InTEnt``: ``step``, ``lambdas``, ``strategy``, ``statistics``,
+            ``variance``, ``topk``, ``ties``, ``empty``, ``activation``.
 
     Returns:
         What was written, and how far it is from torch.
@@ -102,7 +106,10 @@ def export_onnx(
         >>> sitta.export_onnx(sitta.load("phantom-alder"), "out.onnx")      # doctest: +SKIP
     """
     path = Path(path)
-    _require(path, overwrite, settings)
+    require(path, overwrite)
+    useless = [name for name in NOT_KEPT if name in settings]
+    if useless:
+        raise InvalidSetting(f"A graph has no use for {', '.join(useless)}.", fix="leave it out")
     from sitta.adaptation import InTEnt
     from sitta.export.build import Choices, write
 
@@ -110,9 +117,9 @@ def export_onnx(
     return write(method, path, Choices(_told(model, card, preprocess, classes), channels, multiple))
 
 
-def _require(path: Path, overwrite: bool, settings: Mapping[str, Any]) -> None:
+def require(path: Path, overwrite: bool) -> None:
     """Refuse what cannot end well before anything is computed."""
-    if any(importlib.util.find_spec(name) is None for name in NEEDED):
+    if not all(map(_is_there, NEEDED)):
         raise MissingExtra("Writing ONNX", "onnx")
     if path.suffix.lower() != ".onnx":
         raise InvalidSetting("The name of the file does not end in .onnx.", got=str(path))
@@ -120,9 +127,13 @@ def _require(path: Path, overwrite: bool, settings: Mapping[str, Any]) -> None:
         raise InvalidSetting(
             f"{path} is there already.", fix="choose another name, or overwrite it (--overwrite)"
         )
-    useless = [name for name in NOT_KEPT if name in settings]
-    if useless:
-        raise InvalidSetting(f"A graph has no use for {', '.join(useless)}.", fix="leave it out")
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # a module that was put in its place
+        return False
 
 
 def _told(

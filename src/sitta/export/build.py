@@ -71,9 +71,7 @@ def write(method: InTEnt, path: Path, choices: Choices) -> Exported:
         onnx.save(model, draft)
         difference = check.compare(draft, method, activation, given)
     compared = tuple(tuple(image.shape) for image in given)
-    return Exported(
-        path, path.stat().st_size, len(graph.node), multiple, difference, compared
-    )
+    return Exported(path, path.stat().st_size, len(graph.node), multiple, difference, compared)
 
 
 def require_exportable(method: InTEnt) -> None:

@@ -47,9 +47,7 @@ def compare(path: Path, method: InTEnt, activation: Activation, given: list[Tens
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        str(path), options, providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     worst = 0.0
     for image in given:
@@ -86,9 +84,7 @@ def differences(
         "weights": _apart(weights, weigh(method.strategy, figures, method.topk)),
         "probability": _apart(mine["probability"], whole),
         "uncertainty": _apart(mine["uncertainty"], probability_entropy(whole, activation)),
-        "agreement": _apart(
-            mine["agreement"], agreement(foreground(members, activation), usable)
-        ),
+        "agreement": _apart(mine["agreement"], agreement(foreground(members, activation), usable)),
         "disagreement": _apart(mine["disagreement"], disagreement(members, activation, usable)),
     }
 

@@ -16,7 +16,7 @@ from sitta.export.mixing import FLOAT, Mixer, Norm, Rows
 from sitta.export.nodes import Nodes, after
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, NodeProto, ValueInfoProto
+    from onnx import GraphProto, ValueInfoProto
 
     from sitta.data.picture import Array
 
@@ -49,7 +49,8 @@ class _Rewriting:
         self._types = {v.name: v for v in (*graph.value_info, *graph.input, *graph.output)}
         self._arrays = _arrays(graph)
         self._norms = self._find(statistics)
-        self._image, self._wide = graph.input[0].name, {}
+        self._image = graph.input[0].name
+        self._wide: dict[str, str] = {}
         self._count = self.nodes("Shape", "image", start=0, end=1)
         self._mixer = Mixer(self.nodes, rows, self._count)
         self._enter(multiple)
@@ -72,10 +73,10 @@ class _Rewriting:
                     fix="let every image keep one row on the way through the model",
                 )
             if space and space != [1] * len(space):  # one value has no variance: the source's
-                values = [self._arrays[name] for name in node.input[1:]]
+                weight, bias, mean, var = (self._arrays[name] for name in node.input[1:])
                 eps = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
-                norm = Norm(node.input[0], node.output[0], tuple(space), *values, eps)
-                found[norm.y] = norm
+                x, y = node.input[0], node.output[0]
+                found[y] = Norm(x, y, tuple(space), weight, bias, mean, var, eps)
         if not found:
             raise UnsupportedModel("The forward pass uses none of the model's BatchNorm layers.")
         return found
@@ -86,14 +87,12 @@ class _Rewriting:
         if multiple is None or multiple == 1:
             add("Identity", "image", name=self._image)
             return
-        zero, whole = add.constant([0]), add.constant([multiple])
-        space = add("Shape", "image", start=2)
-        missing = add("Mod", add("Neg", space), whole)
+        self._sides = add("Shape", "image", start=2)
+        missing = add("Mod", add("Neg", self._sides), add.constant([multiple]))
         rank = len(sides(self._graph.input[0]))
         before = add.constant([0] * (rank + 2))
         pads = add("Concat", before, missing, axis=0)
         add("Pad", "image", pads, mode="edge", name=self._image)
-        self._sides, self._zero = space, zero
 
     def _rewrite(self) -> None:
         once = self._shared()
@@ -127,13 +126,10 @@ class _Rewriting:
             maps = set()
         if any(not self._is_map(name) or sides(self._types[name])[:1] != [batch] for name in maps):
             maps = set()
-        return maps if maps else self._from_the_start()
-
-    def _from_the_start(self) -> set[str]:
-        return {self._image}
+        return maps or {self._image}
 
     def _is_map(self, name: str) -> bool:
-        return self._types[name].type.tensor_type.elem_type == FLOAT
+        return bool(self._types[name].type.tensor_type.elem_type == FLOAT)
 
     def _repeated(self, name: str) -> str:
         """R rows of what has one for each image."""

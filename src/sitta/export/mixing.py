@@ -223,9 +223,7 @@ class Mixer:
         weights = add("Div", add("MatMul", seen, add.constant(share)), total)
         return add("MatMul", far, weights)
 
-    def _divergence(
-        self, layers: list[tuple[int, Norm, str, str]], ranks: Sequence[int]
-    ) -> str:
+    def _divergence(self, layers: list[tuple[int, Norm, str, str]], ranks: Sequence[int]) -> str:
         """As ``statistics.channel_divergence``, of all layers."""
         add, norms = self._nodes, [norm for _, norm, _, _ in layers]
         mean = self._joined([(norm, mean) for _, norm, mean, _ in layers], ranks)

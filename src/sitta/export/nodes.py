@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,7 @@ class Nodes:
         return self._known[key]
 
 
-def after(nodes: Iterator[NodeProto], names: set[str]) -> set[str]:
+def after(nodes: Iterable[NodeProto], names: set[str]) -> set[str]:
     """Names of all that is computed, directly or not, from some tensors; and those themselves.
 
     Args:

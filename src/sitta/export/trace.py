@@ -93,11 +93,10 @@ def _plain_norm(norm: MixedNorm) -> None:
     kind = next(base for base in type(norm).__bases__ if base is not MixedNorm)
     if kind.__module__.startswith("torch."):
         kind = PlainNorm if norm.running_mean is not None else RowNorm
-    norm.__class__ = kind  # type: ignore[assignment]
-    if norm.weight is None:
-        norm.weight = nn.Parameter(torch.ones(norm.num_features))
-    if norm.bias is None:
-        norm.bias = nn.Parameter(torch.zeros(norm.num_features))
+    norm.__class__ = kind
+    for name, value in (("weight", 1.0), ("bias", 0.0)):
+        if getattr(norm, name) is None:
+            setattr(norm, name, nn.Parameter(torch.full((norm.num_features,), value)))
 
 
 def trace(
