@@ -1,0 +1,245 @@
+"""Exported graphs: on onnxruntime the numbers of torch, for any batch and sides."""
+
+import json
+import re
+import sys
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import nn
+from typer.testing import CliRunner
+
+import sitta
+from sitta.cli import app, export  # noqa: F401  (verbs register themselves)
+from sitta.errors import MissingExtra
+from sitta.export import check
+from sitta.export.mixing import Rows
+from sitta.runs import Answer
+from sitta.runs.graph import Graph
+from tests.nets import assert_untouched, snapshot, trained
+
+PLAIN = {"BatchNormalization", "Dropout", "InstanceNormalization"}
+NAMES = ("members", "entropies", "probability", "weights", "uncertainty", "disagreement")
+
+
+class Small(nn.Module):
+    """A stem without BatchNorm, a step down and up, and a skip around it."""
+
+    def __init__(self, outputs=1, dims=2):
+        super().__init__()
+        conv, norm = (nn.Conv2d, nn.BatchNorm2d) if dims == 2 else (nn.Conv3d, nn.BatchNorm3d)
+        self.stem = conv(1, 4, 3, padding=1)
+        self.first = nn.Sequential(norm(4), nn.ReLU(), conv(4, 4, 3, stride=2, padding=1))
+        self.deep = nn.Sequential(
+            norm(4), nn.SiLU(), conv(4, 4, 3, padding=1), nn.Upsample(None, 2)
+        )
+        self.last = nn.Sequential(norm(8, affine=False), nn.ReLU(), conv(8, outputs, 1))
+
+    def forward(self, x):
+        stem = self.stem(x)
+        return {"logits": self.last(torch.cat([stem, self.deep(self.first(stem))], dim=1))}
+
+
+def small(outputs=1, dims=2):
+    torch.manual_seed(2)
+    return trained(Small(outputs, dims), (1, *[16] * dims), passes=2)
+
+
+CASES = {
+    "binary": (1, 2, {}),
+    "classes": (3, 2, {"strategy": "vote", "variance": "unbiased", "lambdas": (0.5, 0.0, 1.0)}),
+    "labels": (2, 2, {"activation": "sigmoid", "strategy": "ent-topk", "statistics": "in-layer"}),
+    "volumes": (2, 3, {"step": 0.5, "strategy": "ent-norm", "empty": "uninformative"}),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request, tmp_path_factory):
+    outputs, dims, settings = CASES[request.param]
+    net = small(outputs, dims)
+    path = tmp_path_factory.mktemp("export") / "net.onnx"
+    before = snapshot(net)
+    done = sitta.export_onnx(net, path, output="logits", **settings)
+    assert_untouched(net, before)
+    return done, sitta.InTEnt(net, output="logits", **settings), dims
+
+
+def test_the_numbers_are_those_of_torch(case):
+    done, method, dims = case
+    graph = Graph(done.path, threads=1)
+    for number, sides in ((1, (16, 20, 8)), (3, (30, 12, 10))):
+        images = torch.rand(number, 1, *sides[:dims])
+        ours, theirs = graph(images.numpy()), Answer(**method(images).arrays())
+        for name in NAMES:
+            mine, other = getattr(ours, name), getattr(theirs, name)
+            np.testing.assert_allclose(mine, other, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(ours.distance, theirs.distance, rtol=1e-4)
+        decided = np.abs(np.diff(np.sort(theirs.probability, axis=1), axis=1)).min(
+            axis=1, initial=1
+        )
+        near = np.abs(theirs.probability - 0.5).min(axis=1) if decided.min() == 1 else decided
+        same = (ours.mask == theirs.mask).reshape(number, -1, *near.shape[1:]).all(axis=1)
+        assert (same | (near < 1e-4)).all()
+        assert ours.notes == theirs.notes
+
+
+def test_it_holds_plain_reductions_and_tells_no_path(case):
+    done, _, _ = case
+    graph = onnx.load(done.path).graph
+    assert not PLAIN & {node.op_type for node in graph.node}
+    assert not any(node.doc_string or node.metadata_props for node in graph.node)
+    assert str(sys.prefix).encode() not in done.path.read_bytes()
+    assert len(graph.node) == done.nodes
+
+
+def test_what_comes_before_the_first_norm_is_computed_once(case):
+    done, _, _ = case
+    model = onnx.load(done.path)
+    stem = next(n for n in model.graph.node if n.op_type == "Conv")
+    ahead = onnx.shape_inference.infer_shapes(model).graph.value_info
+    batch = next(v for v in ahead if v.name == stem.output[0]).type.tensor_type.shape.dim[0]
+    assert batch.dim_param == "N"
+
+
+def test_sides_that_do_not_fit_are_refused_by_name(case):
+    done, _, dims = case
+    assert done.multiple == 2
+    with pytest.raises(sitta.InvalidImage, match=r"multiples of 2.*Got: 16 x 15.*--size"):
+        Graph(done.path)(np.zeros((1, 1, *(16, 15, 16)[:dims])))
+
+
+def test_rows_are_those_of_torch():
+    assert Rows.of((1.0, 0.0), True, True).lambdas == (0.0, 1.0, 0.0)
+    assert Rows.of((1.0, 0.0), True, True).order == (1, 2)
+    assert not Rows.of((1.0, 1.0), True, False).captured
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    torch.manual_seed(0)
+    net = sitta.models.UNet(channels=4, multipliers=(1, 2), blocks=1, heads=2)
+    for p in net.parameters():
+        if not p.any():
+            nn.init.normal_(p, std=0.1)
+    trained(net, (1, 16, 16), passes=2)
+    path = tmp_path_factory.mktemp("unet") / "net.onnx"
+    return net, sitta.export_onnx(net, path, lambdas=(1.0, 0.5, 0.0), card={"note": "mine"})
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 32, 32), (2, 1, 25, 35), (1, 1, 2, 2)])
+def test_our_network_takes_any_sides(ours, shape):
+    net, done = ours
+    images = torch.rand(shape)
+    mine = Graph(done.path, threads=1)(images.numpy())
+    theirs = Answer(**sitta.InTEnt(net, lambdas=(1.0, 0.5, 0.0))(images).arrays())
+    np.testing.assert_allclose(mine.members, theirs.members, atol=1e-4)
+    assert mine.notes == theirs.notes
+    assert ("tiny-feature-map" in mine.notes[0]) == (shape[-1] == 2)
+
+
+def test_a_member_that_overflows_does_not_count(ours):
+    net, done = ours
+    images = torch.rand(1, 1, 16, 16) * 1e30
+    mine = Graph(done.path)(images.numpy())
+    theirs = sitta.InTEnt(net, lambdas=(1.0, 0.5, 0.0))(images)
+    assert mine.usable[:, 0].tolist() == theirs.arrays()["usable"][:, 0].tolist()
+    assert not mine.usable.all()
+
+
+def test_the_file_tells_what_it_holds(ours):
+    _, done = ours
+    told = json.loads(Graph(done.path)._session.get_modelmeta().custom_metadata_map["sitta"])
+    assert told["settings"]["lambdas"] == told["lambdas"] == [1.0, 0.5, 0.0]
+    assert told["settings"].keys() >= {"strategy", "statistics", "variance", "topk", "ties"}
+    assert "rho" not in told["settings"]
+    assert told["card"] == {"note": "mine"}
+    assert done.compared == ((1, 1, 16, 18), (2, 1, 15, 15))
+    assert re.search(r"any sides\n.*within .* at 1x1x16x18", str(done))
+
+
+def test_a_graph_that_differs_is_never_written(tmp_path, monkeypatch):
+    real = check.differences
+
+    def off(*given):
+        return real(*given) | {"weights": 2e-4}
+
+    monkeypatch.setattr(check, "differences", off)
+    path = tmp_path / "net.onnx"
+    with pytest.raises(sitta.SittaError, match=r"weights differs by 0.0002 from torch on 1 x 1"):
+        sitta.export_onnx(small(), path, output="logits", lambdas=(1.0, 0.0))
+    assert not list(tmp_path.iterdir())
+
+
+def test_differences_see_a_wrong_number(ours):
+    net, done = ours
+    method, image = sitta.InTEnt(net, lambdas=(1.0, 0.5, 0.0)), torch.rand(1, 1, 16, 16)
+    graph = Graph(done.path)
+    names = graph.outputs
+    found = dict(zip(names, graph._session.run(None, {"image": image.numpy()}), strict=True))
+    assert max(check.differences(found, method, "sigmoid", image).values()) < 1e-5
+    for name in (*NAMES, "distance", "agreement"):
+        wrong = found | {name: found[name] + np.float32(0.01)}
+        seen = check.differences(wrong, method, "sigmoid", image)
+        assert seen[name] > 5e-3, name
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"strategy": "sharpness"}, r"needs gradients.*Allowed: .*ent-baln"),
+        ({"members_at_once": 2}, "no use for members_at_once"),
+        ({"card": {"x": object()}}, "cannot be written as JSON"),
+        ({"step": 2.0}, "step is out of range"),
+    ],
+)
+def test_what_a_graph_cannot_hold_is_refused(tmp_path, settings, said):
+    with pytest.raises(sitta.InvalidSetting, match=said):
+        sitta.export_onnx(small(), tmp_path / "net.onnx", **settings)
+
+
+def test_names_of_files(tmp_path):
+    (tmp_path / "a.onnx").write_text("mine")
+    with pytest.raises(sitta.InvalidSetting, match=r"there already.*--overwrite"):
+        sitta.export_onnx(small(), tmp_path / "a.onnx")
+    with pytest.raises(sitta.InvalidSetting, match=r"does not end in \.onnx"):
+        sitta.export_onnx(small(), tmp_path / "a.pt")
+    assert (tmp_path / "a.onnx").read_text() == "mine"
+
+
+def test_a_model_that_looks_at_values_is_refused(tmp_path):
+    class Looks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1)
+
+        def forward(self, x):
+            return self.norm(self.conv(x)) if x.sum() > 0 else x
+
+    with pytest.raises(sitta.UnsupportedModel, match=r"torch.export cannot trace .*--multiple"):
+        sitta.export_onnx(Looks(), tmp_path / "net.onnx", multiple=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_the_extra_its_line_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(MissingExtra, match=r"sitta\[onnx\]"):
+        sitta.export_onnx(small(), tmp_path / "net.onnx")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["phantom-alder", "x.onnx", "--strategy", "sharpness"], "needs gradients"),
+        (["phantom-alder", "x.onnx", "--set", "speed=3"], "no setting 'speed'"),
+        (["y.onnx", "x.onnx"], "is a graph already"),
+        (["phantom-alder", "x.bin"], "does not end in .onnx"),
+    ],
+)
+def test_wrong_words(tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["export", *words])
+    assert isinstance(result.exception, sitta.SittaError)
+    assert said in str(result.exception)
+    assert not list(tmp_path.iterdir())
