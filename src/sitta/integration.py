@@ -48,8 +48,11 @@ def _normalised(figures: Tensor, _k: int) -> Tensor:
 
 
 def _lowest_k(figures: Tensor, k: int) -> Tensor:
-    chosen = figures.argsort(dim=0, stable=True)[:k]  # of equals, the one listed first
-    weights = torch.zeros_like(figures).scatter(0, chosen, 1.0) * figures.isfinite()
+    place = torch.arange(len(figures), device=figures.device)
+    ahead = figures[:, None] < figures  # (K, K, N); a count, as ONNX has no stable sort
+    tied = (figures[:, None] == figures) & (place[:, None] < place)[..., None]
+    rank = (ahead | tied).sum(dim=0)  # of equals, the one listed first
+    weights = ((rank < k) & figures.isfinite()).to(figures.dtype)
     return weights / weights.sum(dim=0)
 
 

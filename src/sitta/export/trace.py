@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -181,9 +182,10 @@ def to_onnx(program: Any) -> ModelProto:
             verbose=False,
         )
     except Exception as error:  # as above
-        said = " ".join(str(error).split())[:300]
+        lines = re.sub(r"\x1b\[\d*m", "", str(error)).splitlines()
+        said = next((line for line in lines if "No ONNX function" in line), lines[0])
         raise UnsupportedModel(
-            f"The model cannot be translated to ONNX ({type(error).__name__}: {said})."
+            f"The model cannot be translated to ONNX ({said.strip()[:300]})."
         ) from error
     assert found is not None  # noqa: S101  (it is for dynamo=True)
     proto: ModelProto = found.model_proto
