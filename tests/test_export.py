@@ -16,6 +16,7 @@ from sitta.cli import app, export  # noqa: F401  (verbs register themselves)
 from sitta.errors import MissingExtra
 from sitta.export import check
 from sitta.export.mixing import Rows
+from sitta.export.nodes import after
 from sitta.runs import Answer
 from sitta.runs.graph import Graph
 from tests.nets import assert_untouched, snapshot, trained
@@ -108,6 +109,12 @@ def test_sides_that_do_not_fit_are_refused_by_name(case):
     assert done.multiple == 2
     with pytest.raises(sitta.InvalidImage, match=r"multiples of 2.*Got: 16 x 15.*--size"):
         Graph(done.path)(np.zeros((1, 1, *(16, 15, 16)[:dims])))
+
+
+def test_what_is_left_out_is_no_tensor():
+    node = onnx.helper.make_node
+    split = node("Dropout", ["x"], ["y", ""])
+    assert after([split, node("Conv", ["z", "w", ""], ["v"])], {"x"}) == {"x", "y"}
 
 
 def test_rows_are_those_of_torch():

@@ -48,7 +48,7 @@ def test_all_is_exactly_what_is_public():
     for name in sitta.__all__:
         assert getattr(sitta, name) is not None
     expected = {"InTEnt", "Source", "Tent", "SAR", "FSeg", "SITA", "MEMO"}
-    expected |= {"Prediction", "inspect", "load", "method", "methods", "models"}
+    expected |= {"Prediction", "export_onnx", "inspect", "load", "method", "methods", "models"}
     expected |= {"SittaError", "UnsupportedModel", "InvalidImage", "InvalidSetting"}
     assert set(sitta.__all__) == expected | {"data", "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'Intent'"):

@@ -66,7 +66,7 @@ def after(nodes: Iterable[NodeProto], names: set[str]) -> set[str]:
     found = set(names)
     for node in nodes:
         if found.intersection(node.input):
-            found.update(node.output)
+            found.update(filter(None, node.output))  # "" stands for what is left out
     return found
 
 
