@@ -179,6 +179,16 @@ def test_a_graph_that_differs_is_never_written(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_graph_that_cannot_be_run_is_told_in_words(ours, tmp_path):
+    net, done = ours
+    method = sitta.InTEnt(net, lambdas=(1.0, 0.5, 0.0))
+    with pytest.raises(sitta.SittaError, match=r"cannot run the graph.*No file was written"):
+        check.compare(done.path, method, "sigmoid", [torch.rand(1, 2, 16, 16)])
+    (tmp_path / "text.onnx").write_text("no graph")
+    with pytest.raises(sitta.SittaError, match="cannot run the graph"):
+        check.compare(tmp_path / "text.onnx", method, "sigmoid", [])
+
+
 def test_differences_see_a_wrong_number(ours):
     net, done = ours
     method, image = sitta.InTEnt(net, lambdas=(1.0, 0.5, 0.0)), torch.rand(1, 1, 16, 16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +44,10 @@ def compare(path: Path, method: InTEnt, activation: Activation, given: list[Tens
     Raises:
         SittaError: It exceeds ``TOLERANCE``.
     """
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
+    run = _runner(path)
     worst = 0.0
     for image in given:
-        found = dict(zip(names, session.run(None, {"image": image.numpy()}), strict=True))
+        found = run(image)
         for name, apart in differences(found, method, activation, image).items():
             if not apart <= TOLERANCE:
                 raise SittaError(
@@ -62,6 +58,38 @@ def compare(path: Path, method: InTEnt, activation: Activation, given: list[Tens
                 )
             worst = max(worst, apart)
     return worst
+
+
+def _runner(path: Path) -> Callable[[Tensor], dict[str, Array]]:
+    """From images to the outputs of a graph, by name."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+
+    def failed(error: Exception) -> SittaError:
+        said = " ".join(str(error).split())[:300]
+        return SittaError(
+            f"onnxruntime {onnxruntime.__version__} cannot run the graph of this model ({said}). "
+            "No file was written.",
+            fix="use the model in torch, and report this with the model's code",
+        )
+
+    try:
+        session = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # onnxruntime's own kinds have no base but this
+        raise failed(error) from error
+    names = [output.name for output in session.get_outputs()]
+
+    def run(image: Tensor) -> dict[str, Array]:
+        try:
+            return dict(zip(names, session.run(None, {"image": image.numpy()}), strict=True))
+        except Exception as error:  # as above
+            raise failed(error) from error
+
+    return run
 
 
 def differences(
