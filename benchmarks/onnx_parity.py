@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 import sitta
+from sitta.ort import session
 
 PAGE = Path(__file__).with_suffix(".md")
 HEAD = (
@@ -139,11 +140,9 @@ def _row(name: str) -> str:
 
 
 def _by_onnxruntime(path: Path, image: np.ndarray) -> dict[str, np.ndarray]:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(None, {"image": image}), strict=True))
+    graph = session(path)
+    names = [output.name for output in graph.get_outputs()]
+    return dict(zip(names, graph.run(None, {"image": image}), strict=True))
 
 
 def _by_openvino(path: Path, images: list[np.ndarray]) -> list[dict[str, np.ndarray]]:

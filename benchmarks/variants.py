@@ -14,6 +14,7 @@ from torch import Tensor
 import sitta
 from published import Published
 from sitta.models import UNet
+from sitta.ort import session
 
 Call = Callable[[], object]
 MEMBERS = 6
@@ -93,11 +94,9 @@ def _graph(net: UNet) -> Path:
 def _onnxruntime(net: UNet, image: Tensor) -> Call:
     if importlib.util.find_spec("onnxruntime") is None:
         raise NotAvailable("onnxruntime is not installed")
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(_graph(net), providers=["CPUExecutionProvider"])
-    feed = {session.get_inputs()[0].name: image[None].numpy()}
-    return lambda: session.run(None, feed)
+    graph = session(_graph(net))
+    feed = {graph.get_inputs()[0].name: image[None].numpy()}
+    return lambda: graph.run(None, feed)
 
 
 def _openvino(net: UNet, image: Tensor) -> Call:

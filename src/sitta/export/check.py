@@ -15,6 +15,7 @@ from sitta.data.picture import Array
 from sitta.entropy import Activation, probability_entropy
 from sitta.errors import SittaError
 from sitta.integration import ballots, integrate, weigh
+from sitta.ort import runtime, session
 from sitta.trust import agreement, disagreement, foreground
 
 TOLERANCE = 1e-4
@@ -62,30 +63,24 @@ def compare(path: Path, method: InTEnt, activation: Activation, given: list[Tens
 
 def _runner(path: Path) -> Callable[[Tensor], dict[str, Array]]:
     """From images to the outputs of a graph, by name."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
 
     def failed(error: Exception) -> SittaError:
         said = " ".join(str(error).split())[:300]
         return SittaError(
-            f"onnxruntime {onnxruntime.__version__} cannot run the graph of this model ({said}). "
+            f"onnxruntime {runtime().__version__} cannot run the graph of this model ({said}). "
             "No file was written.",
             fix="use the model in torch, and report this with the model's code",
         )
 
     try:
-        session = onnxruntime.InferenceSession(
-            str(path), options, providers=["CPUExecutionProvider"]
-        )
+        graph = session(path)
     except Exception as error:  # onnxruntime's own kinds have no base but this
         raise failed(error) from error
-    names = [output.name for output in session.get_outputs()]
+    names = [output.name for output in graph.get_outputs()]
 
     def run(image: Tensor) -> dict[str, Array]:
         try:
-            return dict(zip(names, session.run(None, {"image": image.numpy()}), strict=True))
+            return dict(zip(names, graph.run(None, {"image": image.numpy()}), strict=True))
         except Exception as error:  # as above
             raise failed(error) from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from sitta.data.picture import Array
-from sitta.errors import InvalidImage, InvalidSetting, MissingExtra, SittaError, UnsupportedModel
+from sitta.errors import InvalidImage, InvalidSetting, SittaError, UnsupportedModel
 from sitta.notes import Limits, require_usable
+from sitta.ort import runtime, session
 from sitta.runs.answer import Answer
 from sitta.runs.manifest import AGAIN, Manifest
 from sitta.runs.plan import Plan
@@ -27,9 +27,6 @@ NEEDED = (
 )
 OPTIONAL = ("members", "distance", "tiny")  # what depends on them is left out without
 TINY_MAP = "tiny-feature-map"
-PROVIDERS = ["CPUExecutionProvider"]
-NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"  # since 1.29 onnxruntime reports on its use by itself
-SILENT = 4  # of onnxruntime's levels: what goes wrong is raised, and need not be printed too
 
 
 def is_graph(name: str) -> bool:
@@ -187,27 +184,20 @@ class Graph:
 
 
 def _session(path: Path, threads: int | None) -> tuple[Any, dict[str, str]]:
-    os.environ.setdefault(NO_TELEMETRY, "1")  # read when onnxruntime is imported, and never again
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtra("An ONNX model", "onnx") from error
+    version = str(runtime().__version__)
     if not path.is_file():
         raise SittaError(
             f"There is no file '{path}'.", allowed="an .onnx file that sitta export has written"
         )
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = SILENT
-    options.intra_op_num_threads = threads or 0  # 0: as many as there are cores
     try:
-        session = onnxruntime.InferenceSession(str(path), options, providers=PROVIDERS)
+        made = session(path, threads)
     except Exception as error:  # onnxruntime's own kinds have no base but this
         raise UnsupportedModel(
             f"{path} cannot be run: it is damaged, no ONNX file at all, or needs a newer "
-            f"onnxruntime than {onnxruntime.__version__} ({' '.join(str(error).split())}).",
+            f"onnxruntime than {version} ({' '.join(str(error).split())}).",
             fix="export the model again, or update onnxruntime",
         ) from error
-    return session, {"onnxruntime": str(onnxruntime.__version__)}
+    return made, {"onnxruntime": version}
 
 
 def _fits(shape: Sequence[int], takes: Sequence[Any]) -> bool:
