@@ -31,7 +31,7 @@ class Small(nn.Module):
     def __init__(self, outputs=1, dims=2):
         super().__init__()
         conv, norm = (nn.Conv2d, nn.BatchNorm2d) if dims == 2 else (nn.Conv3d, nn.BatchNorm3d)
-        self.stem = conv(1, 4, 3, padding=1)
+        self.stem = conv(1, 4, 3, padding=1, bias=False)
         self.first = nn.Sequential(norm(4), nn.ReLU(), conv(4, 4, 3, stride=2, padding=1))
         self.deep = nn.Sequential(
             norm(4), nn.SiLU(), conv(4, 4, 3, padding=1), nn.Upsample(None, 2)

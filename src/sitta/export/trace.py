@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
 
 from sitta.errors import UnsupportedModel
 from sitta.models import UNet
@@ -62,6 +63,9 @@ class Plain(nn.Module):
         for module in self.network.modules():
             if isinstance(module, MixedNorm):
                 _plain_norm(module)
+            elif isinstance(module, _ConvNd) and module.bias is None:
+                # torch 2.13 translates a Conv3d without a bias to one of the wrong shape.
+                module.bias = nn.Parameter(torch.zeros(module.out_channels))
 
     def forward(self, rows: Tensor) -> Tensor:
         """Logits ``(N, C, *S)``."""
