@@ -90,17 +90,20 @@ def test_a_computed_tensor_among_the_attributes_is_no_obstacle():
     assert torch.equal(net.last, before)
 
 
+class Branching(nn.Module):
+    """Its path depends on the values that it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.BatchNorm2d(1), nn.BatchNorm2d(1)
+        self.first.running_mean.fill_(-5)
+
+    def forward(self, x):
+        h = self.first(x)
+        return self.second(h) if h.mean() > 1 else h
+
+
 def test_a_path_that_depends_on_values_is_refused():
-    class Branching(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.second = nn.BatchNorm2d(1), nn.BatchNorm2d(1)
-            self.first.running_mean.fill_(-5)
-
-        def forward(self, x):
-            h = self.first(x)
-            return self.second(h) if h.mean() > 1 else h
-
     with pytest.raises(sitta.UnsupportedModel, match="depends on the values"):
         sitta.InTEnt(Branching().eval(), members_at_once=1)(torch.rand(1, 6, 6))
 

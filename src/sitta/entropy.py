@@ -6,6 +6,7 @@ All entropies are in bits, divided by log2 of the number of classes: 0 is certai
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -15,6 +16,21 @@ from torch.nn import functional as F
 from sitta.errors import InvalidSetting
 
 Activation = Literal["sigmoid", "softmax"]
+
+
+LARGE = 1 << 22  # values from which on temporaries of all members at once are too dear
+
+
+def in_parts(measure: Callable[[Tensor], Tensor], members: Tensor) -> Tensor:
+    """What ``measure`` makes of rows ``(B, C, *S)``, for ``(K, N, C, *S)``; of many, one by one.
+
+    Example:
+        >>> in_parts(lambda rows: rows.flatten(1).sum(dim=1), torch.ones(2, 3, 1, 4)).shape
+        torch.Size([2, 3])
+    """
+    if members.numel() < LARGE:
+        return measure(members.flatten(0, 1)).unflatten(0, members.shape[:2])
+    return torch.stack([measure(rows) for rows in members])
 
 
 def full_precision(x: Tensor) -> torch.autocast:
@@ -115,14 +131,17 @@ def balanced_entropy(logits: Tensor, activation: Activation) -> Tensor:
         tensor([0.2500])
     """
     if activation == "sigmoid":  # each label by itself: p >= 1/2 is its foreground
-        each = _class_mean(binary_entropy(logits).flatten(2), (logits >= 0).long().flatten(2), 2)
+        each = _class_mean(binary_entropy(logits).flatten(2), (logits >= 0).flatten(2), 2)
         return each.mean(dim=1)
     entropy = pixel_entropy(logits, activation).flatten(1)
     return _class_mean(entropy, logits.argmax(dim=1).flatten(1), logits.shape[1])
 
 
 def _class_mean(entropy: Tensor, classes: Tensor, count: int) -> Tensor:
-    """Mean over the classes present of the mean entropy inside the class; both (..., P)."""
+    """Mean over the classes present of the mean entropy inside the class; both (..., P).
+
+    Two classes may be told by False and True.
+    """
     total = torch.zeros_like(entropy[..., 0])
     present = torch.zeros_like(total)
     for c in range(count):

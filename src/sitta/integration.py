@@ -8,7 +8,6 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from sitta.entropy import Activation, full_precision, labels
 from sitta.notes import FLAT
@@ -150,5 +149,6 @@ def ballots(members: Tensor, activation: Activation) -> Tensor:
     if activation == "sigmoid":
         return members > 0.5
     hard = labels(members.flatten(0, 1), activation)  # (K*N, *S)
-    maps: Tensor = F.one_hot(hard, members.shape[2]).movedim(-1, 1)
-    return maps.reshape(members.shape).bool()
+    classes = torch.arange(members.shape[2], device=members.device)
+    maps: Tensor = hard.unsqueeze(1) == classes.view(-1, *[1] * (hard.dim() - 1))
+    return maps.reshape(members.shape)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from sitta import memory
+from sitta.errors import UnsupportedModel
 from sitta.tape import Tape
 from sitta.twin import Twin
 
@@ -26,6 +28,68 @@ def grid(step: float) -> tuple[float, ...]:
     """
     inner = [round(i * step, 9) for i in range(1, int(1 / step) + 1)]
     return (1.0, *(lam for lam in reversed(inner) if lam < 1.0), 0.0)
+
+
+def fitting_logits(
+    twin: Twin,
+    images: Tensor,
+    lambdas: Sequence[float],
+    *,
+    statistics: Statistics = "captured",
+    unbiased: bool = False,
+    at_once: int | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """As ``member_logits``, with parts that fit into memory if ``at_once`` is None.
+
+    The first image of a shape that is not small goes member by member, which tells what a row
+    takes. Then members, and if need be images, are split so that a pass fits.
+
+    Returns:
+        Logits ``(K, N, C, *S)``, and each image's distance from the source's statistics ``(N,)``,
+        or None if no layer measured it.
+    """
+
+    def run(some: Tensor, members: int | None) -> tuple[Tensor, Tensor | None]:
+        found = member_logits(
+            twin, some, lambdas, statistics=statistics, unbiased=unbiased, at_once=members
+        )
+        return found, twin.distance
+
+    alone = statistics == "captured" and (unbiased or 0 not in lambdas)  # the row that captures
+    members = len(lambdas) + alone
+    if at_once is not None or memory.is_small(members * len(images), images[0].shape):
+        return run(images, at_once)
+    try:
+        return _together(list(_parts(run, twin, images, members)))
+    except UnsupportedModel:  # a path that depends on values: nothing to be played back, so whole
+        return run(images, None)
+
+
+Run = Callable[[Tensor, int | None], tuple[Tensor, Tensor | None]]
+
+
+def _parts(
+    run: Run, twin: Twin, images: Tensor, members: int
+) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Results for some images after the other, each in passes that fit."""
+    image = images[0]
+    if memory.known(twin.module, image) is None:
+        with memory.Measured(twin.module, image):
+            yield run(images[:1], 1)
+        images = images[1:]
+    if len(images):
+        row = memory.known(twin.module, image) or 1
+        at_once, size = memory.parts(members, len(images), row, memory.room(images.device))
+        for some in images.split(size):
+            yield run(some, at_once)
+
+
+def _together(done: list[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | None]:
+    """One result of the results for parts of the images."""
+    if len(done) == 1:
+        return done[0]
+    far = [distance for _, distance in done if distance is not None]
+    return torch.cat([logits for logits, _ in done], dim=1), torch.cat(far) if far else None
 
 
 def member_logits(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sitta.entropy import Activation, full_precision, probability_entropy
+from sitta.entropy import Activation, full_precision, in_parts, probability_entropy
 from sitta.integration import ballots, weighted
 from sitta.notes import DISAGREE, NOTES, Limits
 
@@ -57,5 +57,5 @@ def disagreement(members: Tensor, activation: Activation, usable: Tensor) -> Ten
     """
     share = usable.to(members.dtype) / usable.sum(dim=0)  # (K, N)
     mixture = weighted(members, share)
-    each = probability_entropy(members.flatten(0, 1), activation).unflatten(0, members.shape[:2])
+    each = in_parts(lambda rows: probability_entropy(rows, activation), members)
     return (probability_entropy(mixture, activation) - weighted(each, share)).clamp(min=0.0)

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from sitta.adaptation.base import Cost, Method, Needs
 from sitta.adaptation.source import STATISTICS, VARIANCE
-from sitta.entropy import Activation, balanced_entropy, mean_entropy, resolve
+from sitta.entropy import Activation, balanced_entropy, in_parts, mean_entropy, resolve
 from sitta.integration import STRATEGIES
-from sitta.members import Statistics, grid, member_logits
+from sitta.members import Statistics, fitting_logits, grid
 from sitta.prediction import Outcome
 from sitta.settings import LAMBDA, Rule, setting
 from sitta.sharpness import member_sharpness
@@ -40,7 +40,7 @@ class InTEnt(Method):
         strategy: How members are weighted; one of ``sitta.integration.STRATEGIES``.
         statistics: ``captured`` (the paper's) or ``in-layer``.
         variance: ``biased``, or ``unbiased`` for the numbers of the published code.
-        members_at_once: Members in one pass; fewer save memory. All if None.
+        members_at_once: Members in one pass; fewer save memory. None is as many as fit into it.
         topk: How many members ``ent-topk`` keeps.
         ties: Where a tied ``vote`` goes, ``background`` or ``foreground``.
         empty: ``as-is`` weighs a member that finds no foreground by its entropy like any other;
@@ -68,7 +68,8 @@ class InTEnt(Method):
     statistics: Statistics = setting("captured", STATISTICS)
     variance: str = setting("biased", VARIANCE)
     members_at_once: int | None = setting(
-        None, Rule("members in one pass, all if not given", low=1, optional=True, whole=True)
+        None,
+        Rule("members in one pass, as many as fit if not given", low=1, optional=True, whole=True),
     )
     topk: int = setting(2, Rule("members that ent-topk keeps", low=1, whole=True))
     ties: str = setting("background", Rule("tied votes", choices=("background", "foreground")))
@@ -130,8 +131,7 @@ class InTEnt(Method):
         """What the strategy weighs, if it is an entropy: ``(K, N)`` of logits ``(K, N, C, *S)``."""
         balanced = STRATEGIES[self.strategy].figure == "balanced"
         measure = balanced_entropy if balanced else mean_entropy
-        figures: Tensor = measure(logits.flatten(0, 1), activation)
-        figures = figures.unflatten(0, logits.shape[:2])
+        figures: Tensor = in_parts(lambda z: measure(z, activation), logits)
         if self.empty == "uninformative":
             figures = torch.where(_finds_something(logits, activation), figures, 1.0)
         return figures
@@ -149,7 +149,7 @@ class InTEnt(Method):
                 unbiased=unbiased,
                 rho=self.rho,
             )
-        logits = member_logits(
+        logits, distance = fitting_logits(
             twin,
             images,
             self.grid,
@@ -157,7 +157,7 @@ class InTEnt(Method):
             unbiased=unbiased,
             at_once=self.members_at_once,
         )
-        return logits, None, None
+        return logits, None, distance
 
 
 def _finds_something(logits: Tensor, activation: Activation) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sitta.adaptation.base import Cost, Method, Needs
 from sitta.entropy import mean_entropy, resolve
-from sitta.members import Statistics, member_logits
+from sitta.members import Statistics, fitting_logits
 from sitta.prediction import Outcome
 from sitta.settings import LAMBDA, Rule, setting
 from sitta.twin import Twin
@@ -64,14 +64,14 @@ class Source(Method):
         return Cost(forward=1 if alone or own else 2)
 
     def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
-        logits = member_logits(
+        logits, distance = fitting_logits(
             twin,
             images,
             [self.lam],
             statistics=self.statistics,
             unbiased=self.variance == "unbiased",
         )
-        return self._integrated(twin, images, logits)
+        return self._integrated(twin, images, logits, distance=distance)
 
     def _integrated(
         self, twin: Twin, images: Tensor, logits: Tensor, *, distance: Tensor | None = None

@@ -13,7 +13,7 @@ from sitta.adaptation.intent import InTEnt
 from sitta.adaptation.source import Source
 from sitta.errors import InvalidSetting
 from sitta.integration import STRATEGIES
-from sitta.members import member_logits
+from sitta.members import fitting_logits
 from sitta.prediction import Outcome, Prediction
 from sitta.twin import Twin
 
@@ -37,7 +37,7 @@ def together(
         methods: ``Source`` and ``InTEnt`` of one model, with captured statistics, one variance,
             and any strategy but ``sharpness``.
         image: ``(C, *S)``, or ``(N, C, *S)``.
-        members_at_once: Members in one pass; all if None.
+        members_at_once: Members in one pass; as many as fit into memory if None.
 
     Returns:
         One prediction for each method.
@@ -53,14 +53,14 @@ def together(
     lambdas = sorted({lam for method in methods for lam in _grid(method)}, reverse=True)
 
     def adapt(twin: Twin, images: Tensor) -> list[Outcome]:
-        logits = member_logits(
+        logits, distance = fitting_logits(
             twin,
             images,
             lambdas,
             unbiased=first.variance == "unbiased",
             at_once=members_at_once,
         )
-        return [_pick(method, twin, images, lambdas, logits) for method in methods]
+        return [_pick(method, twin, images, lambdas, logits, distance) for method in methods]
 
     outcomes, batched = first._on_twin(image, adapt)
     return [Prediction(outcome, batched=batched) for outcome in outcomes]
@@ -71,13 +71,18 @@ def _grid(method: Any) -> tuple[float, ...]:
 
 
 def _pick(
-    method: Any, twin: Twin, images: Tensor, lambdas: Sequence[float], logits: Tensor
+    method: Any,
+    twin: Twin,
+    images: Tensor,
+    lambdas: Sequence[float],
+    logits: Tensor,
+    distance: Tensor | None,
 ) -> Outcome:
     """What one of the methods makes of the members that are its own."""
     grid = _grid(method)
     own = logits[[lambdas.index(lam) for lam in grid]]
     unseen = all(lam == 1 for lam in grid)  # alone, it would not have looked at the statistics
-    distance = images.new_full((len(images),), torch.nan) if unseen else None
+    distance = images.new_full((len(images),), torch.nan) if unseen else distance
     outcome: Outcome = method._integrated(twin, images, own, distance=distance)
     return outcome
 

@@ -102,7 +102,8 @@ class UNet(nn.Module):
             skips.append(x)
         x = self.middle(x)
         for part in self.up:
-            x = part(torch.cat([x, skips.pop()], dim=1))
+            x = torch.cat([x, skips.pop()], dim=1)  # not in the call: what was x before can go
+            x = part(x)
         x = self.head(x)
         for axis, n in enumerate(size, start=2):
             x = x.narrow(axis, 0, n)
