@@ -29,7 +29,8 @@ def in_parts(measure: Callable[[Tensor], Tensor], members: Tensor) -> Tensor:
         torch.Size([2, 3])
     """
     if members.numel() < LARGE:
-        return measure(members.flatten(0, 1)).unflatten(0, members.shape[:2])
+        found: Tensor = measure(members.flatten(0, 1)).unflatten(0, members.shape[:2])
+        return found
     return torch.stack([measure(rows) for rows in members])
 
 

@@ -170,7 +170,7 @@ class Measured(TorchDispatchMode):
     """
 
     def __init__(self, network: nn.Module, image: Tensor) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._network, self._shape = network, tuple(image.shape)
         self._seen: set[int] = set()
         self._now = self._peak = 0
@@ -185,7 +185,7 @@ class Measured(TorchDispatchMode):
 
     def __exit__(self, *error: Any) -> None:
         """Remember the result, unless something went wrong."""
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
         if error[0] is None:
             shapes = _known.setdefault(self._network, {})
             if len(shapes) >= KEPT:

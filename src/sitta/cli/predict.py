@@ -74,6 +74,20 @@ def predict(
             help="Spread over a Ray cluster: its address, auto, or local.", rich_help_panel=OUT
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="With --ray: how many; one a core if not given.", rich_help_panel=OUT
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Files of equal size in one pass: 1 on a CPU, 8 on a GPU.",
+            rich_help_panel=OUT,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="What it came to, as JSON.", rich_help_panel=OUT)
     ] = False,
@@ -100,10 +114,13 @@ def predict(
         device,
         window=sides(window, int),
         statistics=statistics,
+        batch=batch,
     )
     console = Console()
     with bar(console, silent=as_json) as watch:
-        found = run(plan, inputs, out, overwrite=overwrite, watch=watch, cluster=ray)
+        found = run(
+            plan, inputs, out, overwrite=overwrite, watch=watch, cluster=ray, workers=workers
+        )
     if as_json:
         told = {"counts": found.counts, "seconds": found.seconds, "failures": found.failures}
         typer.echo(json.dumps({**told, "out": str(out)}))

@@ -1,4 +1,4 @@
-"""The same run over a Ray cluster: actors that hold the model, files handed out one by one."""
+"""The same run over a Ray cluster: actors that hold the model, files handed out a few at a time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from sitta.errors import MissingExtra, SittaError
-from sitta.runs.engine import Result, Worker, attempt
+from sitta.runs.engine import Result, Worker, attempts
 from sitta.runs.inputs import Item
 from sitta.runs.plan import Plan
 
-AHEAD = 2  # files that wait at each actor, so that none is idle while results travel
+AHEAD = 2  # tasks that wait at each actor, so that none is idle while results travel
+MOST = 32  # files in one task: enough that the driver has little to do, few enough to do again
+TURNS = 8  # tasks for each actor at least, so that all end at about the same time
 
 
 class Station:
@@ -21,29 +23,37 @@ class Station:
     def __init__(self, plan: Plan, out: Path, overwrite: bool) -> None:
         self.worker = Worker(plan, out, overwrite, threads=1)  # one actor a core
 
-    def predict(self, item: Item) -> Result:
-        """One file; its masks are written from here."""
-        return attempt(self.worker, item)
+    def predict(self, items: Sequence[Item]) -> list[Result]:
+        """Some files; their masks and records are written from here, and pictures stay here."""
+        results = list(attempts(self.worker, items))
+        for _, record, _ in results:
+            if record is not None:
+                record.pop("picture", None)
+        return results
 
 
-def spread(worker: Worker, items: Sequence[Item], address: str) -> Iterator[Result]:
-    """Results as they come; a file whose actor died is done again by a new one.
+def spread(
+    worker: Worker, items: Sequence[Item], address: str, workers: int | None = None
+) -> Iterator[Result]:
+    """Results as they come; files whose actor died are done again by a new one.
 
     Args:
         worker: What to do and where to write; all nodes must see inputs and outputs at these paths.
         items: The files.
         address: Of a cluster, or ``local`` for one on this machine.
+        workers: How many actors; one for each core if None.
     """
-    with joined(address) as ray:
-        yield from _shared_out(ray, worker, items)
+    with joined(address, workers) as ray:
+        yield from _shared_out(ray, worker, items, workers)
 
 
 @contextmanager
-def joined(address: str) -> Iterator[Any]:
+def joined(address: str, cores: int | None = None) -> Iterator[Any]:
     """Ray, connected to a cluster; one that this process was in already stays.
 
     Args:
         address: Of a cluster, or ``local`` for one on this machine.
+        cores: For ``local``: what the cluster shall take for its cores; all there are if None.
     """
     try:
         import ray
@@ -51,7 +61,7 @@ def joined(address: str) -> Iterator[Any]:
         raise MissingExtra("--ray", "ray") from error
     stay = ray.is_initialized()
     if not stay:
-        _join(ray, address)
+        _join(ray, address, cores)
     try:
         yield ray
     finally:
@@ -59,10 +69,11 @@ def joined(address: str) -> Iterator[Any]:
             ray.shutdown()
 
 
-def _join(ray: Any, address: str) -> None:
+def _join(ray: Any, address: str, cores: int | None) -> None:
     try:
         ray.init(
             address=None if address == "local" else address,
+            num_cpus=cores if address == "local" else None,
             log_to_driver=False,
             logging_level="error",
             include_dashboard=False if address == "local" else None,
@@ -74,22 +85,30 @@ def _join(ray: Any, address: str) -> None:
         ) from error
 
 
-def _shared_out(ray: Any, worker: Worker, items: Sequence[Item]) -> Iterator[Result]:
+def _shared_out(
+    ray: Any, worker: Worker, items: Sequence[Item], workers: int | None
+) -> Iterator[Result]:
     cores = int(ray.cluster_resources().get("CPU", 1))
+    number = max(1, min(workers or cores, cores, len(items)))  # one more would wait for ever
     kind = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(Station)
     given = (worker.plan, worker.outputs.folder.resolve(), worker.overwrite)
-    actors = [kind.remote(*given) for _ in range(max(1, min(cores, len(items))))]
-    waiting = list(reversed([_absolute(item) for item in items]))
-    running: dict[Any, Any] = {}
-    for actor in actors * AHEAD:
-        if waiting:
-            running[actor.predict.remote(waiting.pop())] = actor
+    actors = [kind.remote(*given) for _ in range(number)]
+    tasks = _tasks(items, max(worker.batch, min(MOST, len(items) // (number * TURNS)), 1))
+    running = {
+        actor.predict.remote(task): actor
+        for actor, task in zip(actors * AHEAD, tasks, strict=False)
+    }
     while running:
         (ready, *_), _ = ray.wait(list(running))
         actor = running.pop(ready)
-        if waiting:
-            running[actor.predict.remote(waiting.pop())] = actor
-        yield ray.get(ready)
+        if task := next(tasks, None):
+            running[actor.predict.remote(task)] = actor
+        yield from ray.get(ready)
+
+
+def _tasks(items: Sequence[Item], size: int) -> Iterator[list[Item]]:
+    for start in range(0, len(items), size):
+        yield [_absolute(item) for item in items[start : start + size]]
 
 
 def _absolute(item: Item) -> Item:

@@ -52,6 +52,39 @@ class Done:
     placement: Placement
 
 
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A file that is read and ready for the model.
+
+    Attributes:
+        item: Which file.
+        image: As read.
+        values: What the model takes, ``(N, C, *S)``.
+        placement: The way back.
+        seconds: What that took.
+    """
+
+    item: Item
+    image: Image
+    values: Array
+    placement: Placement
+    seconds: float
+
+    def goes_with(self, other: Opened) -> bool:
+        """Whether both are one image of the same size, so that one pass can do both."""
+        return len(self.values) == 1 and self.values.shape == other.values.shape
+
+
+def open_file(
+    item: Item, preprocess: Preprocess, reader: Callable[[Path], Image] = read
+) -> Opened:
+    """Read a file and bring it to what the model takes."""
+    start = time.perf_counter()
+    image = reader(item.path)
+    ready = preprocess.apply(image)
+    return Opened(item, image, ready.values, ready.placement, time.perf_counter() - start)
+
+
 def predict_file(
     item: Item,
     adapt: Adapt,
@@ -71,17 +104,32 @@ def predict_file(
         at_once: Slices in one pass.
         reader: Reads the file.
     """
+    return predict_opened(open_file(item, preprocess, reader), adapt, save, at_once)
+
+
+def predict_opened(opened: Opened, adapt: Adapt, save: frozenset[str], at_once: int = 8) -> Done:
+    """As ``predict_file``, for a file that is open."""
     start = time.perf_counter()
-    image = reader(item.path)
-    ready = preprocess.apply(image)
-    starts = range(0, len(ready.values), at_once)
-    parts = [adapt(ready.values[start : start + at_once]) for start in starts]
-    seconds = time.perf_counter() - start
-    rows = [_row(item, p, n, seconds) for n, p in _slices(parts)]
+    starts = range(0, len(opened.values), at_once)
+    parts = [adapt(opened.values[start : start + at_once]) for start in starts]
+    return conclude(opened, parts, save, time.perf_counter() - start)
+
+
+def conclude(opened: Opened, parts: list[Answer], save: frozenset[str], seconds: float) -> Done:
+    """What is written about a file.
+
+    Args:
+        opened: The file.
+        parts: The answers to its slices, in their order.
+        save: Maps to keep.
+        seconds: What the answers took; of files in one pass, their share.
+    """
+    item, image = opened.item, opened.image
+    rows = [_row(item, p, n, opened.seconds + seconds) for n, p in _slices(parts)]
     shown = max(range(len(rows)), key=lambda n: (rows[n]["doubt"], rows[n]["area"]))
     if len(rows) == 1:
         rows[0]["slice"] = None
-    mask, maps = _restored(parts, ready.placement, save)
+    mask, maps = _restored(parts, opened.placement, save)
     record = {
         "name": item.name,
         "kind": image.kind,
@@ -95,7 +143,7 @@ def predict_file(
         "rows": rows,
         "picture": _picture(parts, shown),
     }
-    return Done(image, mask, maps, record, ready.placement)
+    return Done(image, mask, maps, record, opened.placement)
 
 
 def _slices(parts: list[Answer]) -> Iterator[tuple[int, Answer]]:

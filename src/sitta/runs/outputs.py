@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,14 +77,16 @@ class Outputs:
     def summary(self, records: Sequence[Mapping[str, Any]]) -> None:
         """``summary.csv``: a row for each image or slice."""
         lambdas: list[float] = next((r["lambdas"] for r in records), [])
-        text = io.StringIO()
-        table = csv.writer(text)
         parts = ("weight", "entropy", "area")
-        table.writerow([*PLAIN, *(f"{part}@{lam:.2f}" for part in parts for lam in lambdas)])
-        for row in (row for record in records for row in record["rows"]):
-            plain = [" ".join(v) if isinstance(v := row[k], list) else v for k in PLAIN]
-            table.writerow([*plain, *row["weights"], *row["entropies"], *row["areas"]])
-        self._text("summary.csv", text.getvalue())
+        with (
+            finished(self.folder / "summary.csv") as draft,
+            open(draft, "w", encoding="utf-8", newline="") as file,
+        ):
+            table = csv.writer(file)
+            table.writerow([*PLAIN, *(f"{part}@{lam:.2f}" for part in parts for lam in lambdas)])
+            for row in (row for record in records for row in record["rows"]):
+                plain = [" ".join(v) if isinstance(v := row[k], list) else v for k in PLAIN]
+                table.writerow([*plain, *row["weights"], *row["entropies"], *row["areas"]])
 
     def manifest(self, run: Mapping[str, Any]) -> None:
         """``run.json``."""

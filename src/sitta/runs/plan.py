@@ -26,6 +26,8 @@ class Plan:
         at_once: Slices of a volume in one pass.
         window: Sides of a sliding window, for inputs too large for one pass.
         statistics: With a window: of the whole ``volume``, or of each ``window``.
+        batch: Files of equal size in one pass; None is 1 on a CPU, where more does not pay, and 8
+            on a GPU.
 
     Example:
         >>> Plan("phantom-alder", settings={"strategy": "vote"}, save=("probability",)).method
@@ -42,8 +44,13 @@ class Plan:
     at_once: int = 8
     window: tuple[int, ...] | None = None
     statistics: str = "volume"
+    batch: int | None = None
 
     def __post_init__(self) -> None:
+        if self.batch is not None and self.batch < 1:
+            raise InvalidSetting(
+                "batch is out of range.", allowed="a whole number >= 1", got=str(self.batch)
+            )
         unknown = [name for name in self.save if name not in MAPS]
         if unknown:
             raise InvalidSetting(
