@@ -1,7 +1,7 @@
 """Folders: does a long run keep its memory, does batching pay, and what do more workers bring?
 
     python benchmarks/folder.py memory [--images 1000] [--side 64]
-    python benchmarks/folder.py batch [--images 200] [--side 128] [--repeats 3]
+    python benchmarks/folder.py batch [--images 200] [--side 128] [--sizes 1 2 4 8]
     python benchmarks/folder.py workers [--images 200] [--side 128] [--numbers 1 2 4]
 
 Each part is stored in folder.json under its name; folder.md, beside it, is written from all parts.
@@ -27,7 +27,6 @@ from sitta.runs import Plan, predict
 from sitta.runs.cluster import joined
 
 HERE = Path(__file__).parent
-BATCHES = (1, 2, 4, 8)
 
 
 def resident() -> float:
@@ -67,13 +66,13 @@ def memory(images: int, side: int) -> dict[str, Any]:
     return found | {"seconds": run.seconds, "failed": run.counts["failed"]}
 
 
-def batch(images: int, side: int, repeats: int) -> dict[str, Any]:
+def batch(images: int, side: int, repeats: int, sizes: list[int]) -> dict[str, Any]:
     """Seconds for files one by one and in one pass, in turns; and what is left on the disk."""
-    seconds: dict[int, list[float]] = {size: [] for size in BATCHES}
+    seconds: dict[int, list[float]] = {size: [] for size in sizes}
     with phantoms(images, side) as (folder, out):
         predict(plan(side), [next(folder.iterdir())], out)  # whatever is done once only
         for turn in range(repeats):
-            for size in BATCHES:
+            for size in sizes:
                 where = out.with_name(f"out-{size}-{turn}")
                 run = predict(plan(side, batch=size), [folder], where)
                 seconds[size].append(run.seconds)
@@ -181,13 +180,14 @@ def main() -> None:
     parser.add_argument("part", choices=("memory", "batch", "workers"))
     parser.add_argument("--images", type=int)
     parser.add_argument("--side", type=int)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--numbers", type=int, nargs="+", default=[1, 2, 4])
     given = parser.parse_args()
     if given.part == "memory":
         new = memory(given.images or 1000, given.side or 64)
     elif given.part == "batch":
-        new = batch(given.images or 200, given.side or 128, given.repeats)
+        new = batch(given.images or 200, given.side or 128, given.repeats, given.sizes)
     else:
         new = workers(given.images or 200, given.side or 128, given.numbers)
     path = HERE / "folder.json"

@@ -163,8 +163,9 @@ class Measured(TorchDispatchMode):
 
     Example:
         >>> net, image = nn.Conv2d(1, 4, 1), torch.zeros(1, 8, 8)
+        >>> rows = image[None]
         >>> with Measured(net, image), torch.no_grad():
-        ...     _ = net(image[None])
+        ...     _ = net(rows)
         >>> known(net, image) == int(SLACK * 4 * 4 * 8 * 8)
         True
     """
