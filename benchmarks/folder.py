@@ -207,7 +207,8 @@ def _merged(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
     """Numbers of workers that were measured before, on the same images, stay."""
     if not old or "workers" not in new or old["images"] != new["images"]:
         return new
-    return {**new, "workers": {**old["workers"], **new["workers"]}}
+    both = {**old["workers"], **new["workers"]}
+    return {**new, "workers": dict(sorted(both.items(), key=lambda pair: int(pair[0])))}
 
 
 if __name__ == "__main__":
