@@ -75,9 +75,7 @@ class Opened:
         return len(self.values) == 1 and self.values.shape == other.values.shape
 
 
-def open_file(
-    item: Item, preprocess: Preprocess, reader: Callable[[Path], Image] = read
-) -> Opened:
+def open_file(item: Item, preprocess: Preprocess, reader: Callable[[Path], Image] = read) -> Opened:
     """Read a file and bring it to what the model takes."""
     start = time.perf_counter()
     image = reader(item.path)
