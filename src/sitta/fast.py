@@ -120,6 +120,7 @@ class Quick:
             if type(module).forward is nn.Sequential.forward:
                 module.__class__ = _quick_class(_StepForward, type(module))  # type: ignore[arg-type]
                 module.steps = _plan(list(module.children()), self.scratch)
+                module.unwatched = [m for m in module.children() if _is_unwatched(m)]
 
     def begin(self, rows: Tensor, times: int) -> None:
         """A pass over ``rows``, which hold the same images so many times, is about to start."""
@@ -147,10 +148,12 @@ class _StepForward(nn.Module):
     """Stands before ``nn.Sequential``."""
 
     steps: list[Step]
+    unwatched: list[nn.Module]  # without hooks when the steps were planned
 
     def forward(self, input: Any) -> Any:
         """As ``nn.Sequential``'s, in place where nobody can tell."""
         seen = torch.is_grad_enabled() or _has_any_global_hook()
+        seen = seen or not all(map(_is_unwatched, self.unwatched))  # hooks that came since
         if seen or not isinstance(input, Tensor):
             return super().forward(input)
         for step in self.steps:
