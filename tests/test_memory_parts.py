@@ -64,7 +64,7 @@ def passes(monkeypatch):
     run = twin_module.Twin.run
 
     def counted(self, rows, lambdas, **more):
-        seen.append((len(lambdas), len(rows) // len(lambdas)))
+        seen.append((len(lambdas), len(rows) // (1 if more.get("alike") else len(lambdas))))
         return run(self, rows, lambdas, **more)
 
     monkeypatch.setattr(twin_module.Twin, "run", counted)

@@ -90,20 +90,37 @@ def _rise(
         return logits[0], torch.zeros_like(here[0])
     gradients = torch.autograd.grad(here.sum(), list(at.values()), allow_unused=True)
     with torch.no_grad():
-        rise = measure(forward(worst_nearby(at, gradients, rho))) - here
+        rise = measure(forward(worst_nearby(at, gradients, rho, spent=True))) - here
     return logits[0].detach(), rise[0].detach()
 
 
-def worst_nearby(at: Parameters, gradients: Sequence[Tensor | None], rho: float) -> Parameters:
+def worst_nearby(
+    at: Parameters, gradients: Sequence[Tensor | None], rho: float, spent: bool = False
+) -> Parameters:
     """The parameters at distance ``rho`` where the loss is highest, to first order (Eq. 11).
 
     A gradient of zero moves nothing; nor is a parameter moved that has none.
+
+    Args:
+        at: Where to start.
+        gradients: Of the loss there.
+        rho: How far to go, in the L2 norm over all parameters.
+        spent: Whether nobody needs the gradients again, so that their memory may hold the result.
     """
     with torch.no_grad():
-        used = [g.norm() for g in gradients if g is not None]
-        scale = float(rho / (torch.stack(used).norm() + 1e-12))
+        used = [g for g in gradients if g is not None]
+        scale = float(rho / (torch.nn.utils.get_total_norm(used) + 1e-12))
+        alone = len({g.data_ptr() for g in used}) == len(used)  # two may be one and the same
         moved = zip(at.items(), gradients, strict=True)
-        return {name: p if g is None else p.add(g, alpha=scale) for (name, p), g in moved}
+        return {name: _moved(p, g, scale, spent and alone) for (name, p), g in moved}
+
+
+def _moved(p: Tensor, gradient: Tensor | None, scale: float, spent: bool) -> Tensor:
+    if gradient is None:
+        return p
+    if spent and gradient.is_contiguous() and gradient.dtype == p.dtype:
+        return gradient.mul_(scale).add_(p)
+    return p.add(gradient, alpha=scale)
 
 
 def free_parameters(twin: Twin) -> Parameters:
