@@ -36,11 +36,13 @@ from variants import COSTS, MEMBERS, VARIANTS, Call, NotAvailable, network, plai
 HERE = Path(__file__).parent
 SIZE = 128
 PRODUCT = 2048  # side of the matrices whose product shows the machine's peak
+PAUSE = 0.05  # seconds: idle threads of onnxruntime spin for a while, and would slow others
 Row = dict[str, Any]
 
 
 def seconds(call: Call) -> float:
-    """How long one call takes."""
+    """How long one call takes, after the threads of the one before have gone to sleep."""
+    time.sleep(PAUSE)
     start = time.perf_counter()
     call()
     return time.perf_counter() - start

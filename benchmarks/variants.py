@@ -73,15 +73,6 @@ def _contiguous(net: UNet, image: Tensor) -> Call:
     return lambda: adapt(image)
 
 
-def _compiled(net: UNet, image: Tensor) -> Call:
-    try:
-        adapt = sitta.method("intent", net, compile=True)
-        adapt(image)  # compiles
-    except sitta.SittaError as error:
-        raise NotAvailable(str(error).splitlines()[0]) from error
-    return lambda: adapt(image)
-
-
 def _graph(net: UNet) -> Path:
     """InTEnt as an ONNX file."""
     if not hasattr(sitta, "export_onnx"):
@@ -116,7 +107,6 @@ VARIANTS: dict[str, tuple[str, Callable[[UNet, Tensor], Call]]] = {
     "one-pass": ("InTEnt, one pass, channels last (as it is)", _method("intent")),
     "contiguous": ("InTEnt, one pass, contiguous", _contiguous),
     "by-2": ("InTEnt, 2 members at once", _method("intent", members_at_once=2)),
-    "compiled": ("InTEnt, one pass, compile=True", _compiled),
     "onnxruntime": ("InTEnt, onnxruntime", _onnxruntime),
     "openvino": ("InTEnt, OpenVINO", _openvino),
     "sharpness": ("InTEnt, strategy sharpness", _method("intent", strategy="sharpness")),
