@@ -18,10 +18,10 @@ What stands between one pass and the floor: convolutions of few channels do not 
 large matrix product (the plain forward itself, whose share is the first row, shows it); each
 normalisation and activation reads and writes its whole map once, which no operation counts; large
 tensors made anew cost fresh pages of memory; and softmax, concatenation and upsampling copy.
-For the paper preset onnxruntime spends 88 % of its time in convolutions, and runs them at 169 * 10^9
-operations a second, above the rate of the matrix product: nothing is left to save there but by doing
-fewer operations. A limit of 4.5 forwards lies below that floor wherever a plain forward by itself
-reaches 123 * 10^9 a second, as it does here.
+For the paper preset onnxruntime spends 88 % of its time in convolutions, at 169 * 10^9 operations a
+second, above the rate of the matrix product: nothing is left to save there but by doing fewer
+operations. A limit of 4.5 forwards lies below that floor wherever a plain forward by itself reaches
+123 * 10^9 a second, as it does here.
 torch.compile of one pass was tried and left out: on the compact preset it took 135 s to compile and
 ran 7 times slower than one pass as it is (both on a machine with other work).
 """
