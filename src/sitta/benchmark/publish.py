@@ -88,7 +88,7 @@ def _check_sizes(drafts: Mapping[str, Path], zoo: Path) -> None:
                 got=f"{size / 1e6:.1f} MB",
                 fix="train a smaller network, such as the preset compact",
             )
-    for path in zoo.glob(f"*{SUFFIX}"):
+    for path in zoo.glob(f"[!.]*{SUFFIX}"):
         sizes.setdefault(path.stem, path.stat().st_size)
     if (total := sum(sizes.values())) > MOST_TOGETHER:
         raise SittaError(

@@ -120,12 +120,12 @@ class Results:
 
     def failures(self) -> dict[str, str]:
         """What could not be done, and why."""
-        files = sorted((self.folder / "failed").glob("*.txt"))
+        files = sorted((self.folder / "failed").glob("[!.]*.txt"))
         return {file.stem: file.read_text() for file in files}
 
     def forgive(self) -> None:
         """Forget failures, to try once more."""
-        for file in (self.folder / "failed").glob("*.txt"):
+        for file in (self.folder / "failed").glob("[!.]*.txt"):
             file.unlink(missing_ok=True)
 
 

@@ -36,7 +36,7 @@ def load(path: str | Path) -> pd.DataFrame:
         SittaError: There is nothing to read.
     """
     path = Path(path)
-    files = sorted(path.glob("cells/**/*.csv")) if path.is_dir() else [path]
+    files = sorted(path.glob("cells/**/[!.]*.csv")) if path.is_dir() else [path]  # no drafts
     if path.is_dir() and not files and (path / "rows.csv.gz").is_file():
         files = [path / "rows.csv.gz"]
     if not files:

@@ -168,7 +168,7 @@ def publish(
     from sitta.benchmark.rows import load
     from sitta.errors import SittaError
 
-    kept = {p.stem.removesuffix("-r0"): p for p in sorted((results / "models").glob("*-r0.*"))}
+    kept = {p.stem.removesuffix("-r0"): p for p in sorted((results / "models").glob("[!.]*-r0.*"))}
     plain = {name: path for name, path in kept.items() if name.count("-") == 1}
     if not plain:
         raise SittaError(f"{results} holds no trained model.", allowed="the --out of a run")
