@@ -1,12 +1,14 @@
 """A real browser for tests of pages, which may ask for nothing and must not complain."""
 
 import shutil
+from contextlib import contextmanager
 
 import pytest
 
 
-@pytest.fixture(scope="module")
-def chromium():
+@contextmanager
+def launched():
+    """A browser, as long as it is needed; without one, tests are skipped."""
     where = shutil.which("chromium") or shutil.which("chromium-browser")
     if where is None:
         pytest.skip("no chromium on the path: apt-get install chromium")
@@ -15,6 +17,12 @@ def chromium():
         browser = started.chromium.launch(executable_path=where, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with launched() as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 
 from sitta.cli import app
-from sitta.cli.options import given
-
-PRE = "Preprocessing that the file tells of (of the model, unless said otherwise)"
+from sitta.cli.options import PRE, Channels, Dims, Fit, Plane, Scale, Size, Spacing, given
 
 
 @app.command()
@@ -39,17 +37,13 @@ def export(
     classes: Annotated[
         str | None, typer.Option(help="Names with commas, background first.", rich_help_panel=PRE)
     ] = None,
-    size: Annotated[str | None, typer.Option(help="Such as 128x128.", rich_help_panel=PRE)] = None,
-    fit: Annotated[
-        str | None, typer.Option(help="resize, crop, none.", rich_help_panel=PRE)
-    ] = None,
-    spacing: Annotated[str | None, typer.Option(help="mm a pixel.", rich_help_panel=PRE)] = None,
-    channels: Annotated[int | None, typer.Option(help="1 or 3.", rich_help_panel=PRE)] = None,
-    scale: Annotated[
-        str | None, typer.Option(help="min-max, z-score, none.", rich_help_panel=PRE)
-    ] = None,
-    plane: Annotated[str | None, typer.Option(help="Of a volume.", rich_help_panel=PRE)] = None,
-    dims: Annotated[int | None, typer.Option(help="2 or 3.", rich_help_panel=PRE)] = None,
+    size: Size = None,
+    fit: Fit = None,
+    spacing: Spacing = None,
+    channels: Channels = None,
+    scale: Scale = None,
+    plane: Plane = None,
+    dims: Dims = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="What was written, as JSON.")] = False,
 ) -> None:

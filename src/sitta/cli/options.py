@@ -3,7 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+
+PRE = "Preprocessing (of the model, unless said otherwise)"
+
+
+def _preprocessing(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel=PRE)
+
+
+Size = Annotated[str | None, _preprocessing("Such as 128x128.")]
+Fit = Annotated[str | None, _preprocessing("resize, crop, none.")]
+Spacing = Annotated[str | None, _preprocessing("mm a pixel.")]
+Channels = Annotated[int | None, _preprocessing("1 or 3.")]
+Scale = Annotated[str | None, _preprocessing("min-max, z-score, none.")]
+Plane = Annotated[str | None, _preprocessing("Of a volume.")]
+Dims = Annotated[int | None, _preprocessing("2 or 3.")]
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sitta.cli import app
-from sitta.cli.options import given, sides
+from sitta.cli.options import PRE, Channels, Dims, Fit, Plane, Scale, Size, Spacing, given, sides
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from sitta.runs import Run
 
-METHOD, PRE, OUT = "Method", "Preprocessing (of the model, unless said otherwise)", "Output"
+METHOD, OUT = "Method", "Output"
 
 
 @app.command()
@@ -44,17 +44,13 @@ def predict(
     weights: Annotated[
         Path | None, typer.Option(help="For a factory: .safetensors or .pt.", rich_help_panel=PRE)
     ] = None,
-    size: Annotated[str | None, typer.Option(help="Such as 128x128.", rich_help_panel=PRE)] = None,
-    fit: Annotated[
-        str | None, typer.Option(help="resize, crop, none.", rich_help_panel=PRE)
-    ] = None,
-    spacing: Annotated[str | None, typer.Option(help="mm a pixel.", rich_help_panel=PRE)] = None,
-    channels: Annotated[int | None, typer.Option(help="1 or 3.", rich_help_panel=PRE)] = None,
-    scale: Annotated[
-        str | None, typer.Option(help="min-max, z-score, none.", rich_help_panel=PRE)
-    ] = None,
-    plane: Annotated[str | None, typer.Option(help="Of a volume.", rich_help_panel=PRE)] = None,
-    dims: Annotated[int | None, typer.Option(help="2 or 3.", rich_help_panel=PRE)] = None,
+    size: Size = None,
+    fit: Fit = None,
+    spacing: Spacing = None,
+    channels: Channels = None,
+    scale: Scale = None,
+    plane: Plane = None,
+    dims: Dims = None,
     window: Annotated[
         str | None, typer.Option(help="Slide a window over large inputs.", rich_help_panel=METHOD)
     ] = None,

@@ -1,6 +1,5 @@
 """A browser and a service for all tests of the page, and images to show to it."""
 
-import shutil
 import threading
 
 import pytest
@@ -12,20 +11,14 @@ from sitta.serve.guard import Guard
 from sitta.serve.limits import Limits
 from sitta.serve.service import Service
 from sitta.serve.worker import Orders
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+from tests.browser import launched
 
 
 @pytest.fixture(scope="package")
 def chromium():
     """One browser; not for longer, since two of Playwright cannot live in one thread."""
-    if CHROMIUM is None:
-        pytest.skip("no chromium on the path: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as tool:
-        browser = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="package")
