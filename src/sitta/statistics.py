@@ -81,14 +81,33 @@ def affine_rows(x: Tensor, scale: Tensor, shift: Tensor, out: Tensor | None = No
     one = x.view(1, -1, *x.shape[2:])
     zeros, ones = scale.new_zeros(scale.numel()), scale.new_ones(scale.numel())
     scale, shift = scale.reshape(-1), shift.reshape(-1)
+    out = None if out is None else out.view_as(one)
+    return _plain_norm(one, (scale, shift, zeros, ones), 0.0, out).view_as(x)
+
+
+def _plain_norm(
+    x: Tensor,
+    by: tuple[Tensor | None, Tensor | None, Tensor, Tensor],
+    eps: float,
+    out: Tensor | None,
+) -> Tensor:
+    """Torch's own normalisation by weight, bias, mean and variance; into ``out`` on a CPU."""
+    weight, bias, mean, var = by
     if out is None or x.device.type != "cpu":
-        return F.batch_norm(one, zeros, ones, scale, shift, eps=0.0).view_as(x)
-    none = scale.new_empty(0)
+        return F.batch_norm(x, mean, var, weight, bias, eps=eps)
+    none = x.new_empty(0)
     torch.ops.aten.native_batch_norm.out(
-        *(one, scale, shift, zeros, ones, False, 0.0, 0.0),
-        **{"out": out.view_as(one), "save_mean": none, "save_invstd": none},
+        *(x, weight, bias, mean, var, False, 0.0, eps),
+        **{"out": out, "save_mean": none, "save_invstd": none},
     )
     return out
+
+
+def _is_plain(x: Tensor, mean: Tensor, *parameters: Tensor | None) -> bool:
+    """Whether torch's own kernel can take these: constants, all of one type."""
+    return not mean.requires_grad and all(
+        t is None or t.dtype == x.dtype for t in (mean, *parameters)
+    )
 
 
 def divergence(
@@ -149,7 +168,8 @@ class Mixing:
         """Set up the next pass over N images; the other arguments are those of ``Twin.run``."""
         self._lambdas = lambdas.view(-1, 1, 1)  # (R, 1, 1)
         self._rest, self._ones = 1 - self._lambdas, self._lambdas == 1
-        self.is_source = bool((lambdas == 1).all())  # nothing of the image is needed
+        self.is_source = bool(self._ones.all())  # nothing of the image is needed
+        self._some_source = bool(self._ones.any())
         self._images, self._rows = images, images * len(lambdas)
         self._pool, self._unbiased = pool, unbiased
         self._tape, self._replay = tape, bool(tape)
@@ -243,7 +263,7 @@ class Mixing:
         """Eq. 5 for all rows: (C,) with (N, C) or (R, N, C) gives (R, N, C)."""
         mixed = self._lambdas * source + self._rest * image
         # At lambda 1 the image must not matter, not even when its statistics have overflowed.
-        return torch.where(self._ones, source, mixed)
+        return torch.where(self._ones, source, mixed) if self._some_source else mixed
 
 
 def _row_moments(x: Tensor, fold: int) -> tuple[Tensor, Tensor, int]:
@@ -291,6 +311,8 @@ class MixedNorm(_BatchNorm):
         self._check_input_dim(x)  # type: ignore[no-untyped-call]
         self.served += 1
         mean, var = self.mixing.statistics(self, x)  # (R*N, C)
+        if len(x) == 1 and _is_plain(x, mean, self.weight, self.bias):
+            return _plain_norm(x, (self.weight, self.bias, mean[0], var[0]), self.eps, out)
         scale = torch.rsqrt(var + self.eps)
         if self.weight is not None:
             scale = scale * self.weight.to(scale.dtype)
