@@ -169,6 +169,20 @@ def test_a_full_queue_is_asked_again(opened, files):
     opened.errors.clear()  # the browser's own line about the answer of 429
 
 
+def test_an_image_dropped_right_after_a_change_is_sent_once(opened, files):
+    tab = opened()
+    sent = []
+    tab.set_input_files("#files", files["rowan"])
+    settled(tab)
+    tab.on("request", lambda request: sent.append(request.method))
+    tab.select_option("#method", "source")
+    drop(tab, files["volume"])
+    settled(tab, 2)
+    tab.wait_for_timeout(600)  # the change itself waits for a while before it is used
+    assert sent.count("POST") == 1
+    assert "source" in tab.inner_text("#facts")
+
+
 def test_a_result_that_is_gone_is_made_again(opened, files):
     tab = opened()
     drop(tab, files["volume"])

@@ -47,10 +47,10 @@ function retry(entry) {
   queue.again(entry, store.recipe);
 }
 
-/** Use the settings: for the chosen image, or for all. */
+/** Use the settings: for the chosen image, or for all; not where they are at work already. */
 function run(all) {
   const entries = all ? store.entries : [store.selected];
-  const same = (entry) => entry.result && JSON.stringify(entry.recipe) === JSON.stringify(store.recipe);
+  const same = (entry) => entry.status !== "failed" && JSON.stringify(entry.recipe) === JSON.stringify(store.recipe);
   for (const entry of entries) if (entry && !same(entry)) queue.again(entry, store.recipe);
 }
 
