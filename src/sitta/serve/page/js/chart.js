@@ -48,7 +48,7 @@ export function plot(svg, curve, width, choose) {
   const x = (k) => across(k, n, width);
   const y = (k) => TOP + LINE * (1 - entropies[k] / highest);
   const floor = TOP + LINE + GAP + BARS;
-  const wide = Math.max(2, Math.min(36, ((width - 2 * EDGE) / Math.max(1, n - 1)) * 0.55));
+  const wide = Math.max(2, Math.min(2 * EDGE, ((width - 2 * EDGE) / Math.max(1, n - 1)) * 0.55));
   const chosen = (k) => (on && k === member ? ".on" : "");
   svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   svg.setAttribute("aria-label", summary(curve));
@@ -113,7 +113,7 @@ export function table({ lambdas, entropies, weights, areas, source }) {
 export function strip(svg, rows, slice, width, choose) {
   const n = rows.length;
   const most = Math.max(...rows.map((row) => row.doubt), 0.25);
-  const wide = Math.max(1, ((width - 2 * EDGE) / Math.max(1, n - 1)) * 0.7);
+  const wide = Math.max(1, Math.min(2 * EDGE, ((width - 2 * EDGE) / Math.max(1, n - 1)) * 0.7));
   svg.setAttribute("viewBox", `0 0 ${width} 22`);
   const looks = rows.filter((row) => row.look).length;
   svg.setAttribute("aria-label", `Doubt of ${n} slices; ${looks} to look at.`);
