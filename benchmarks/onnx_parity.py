@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 import sitta
+from sitta.models.unet import PRESETS
 from sitta.ort import session
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -38,7 +39,7 @@ def _ours(**config: Any) -> Net:
 
 
 def _preset(name: str) -> Net:
-    return _ours(**sitta.models.unet.PRESETS[name])
+    return _ours(**PRESETS[name])
 
 
 def _monai(name: str, *given: Any, sizes: list[tuple[int, ...]], **more: Any) -> Net:

@@ -162,6 +162,17 @@ def test_several_labels_go_to_a_file_each(images, tmp_path, monkeypatch):
     assert predict(three, [images], tmp_path / "out").counts["skipped"] == 3
 
 
+def test_classes_without_names_keep_their_numbers(images, tmp_path, monkeypatch):
+    loaded = load_model("phantom-alder", changes=SMALL)
+    model = Labels().eval()
+    model.net.head[-1].bias.data[1] = 5.0  # the first class everywhere
+    nameless = type(loaded)("x", model, loaded.preprocess, ("foreground",), "0")
+    monkeypatch.setattr(engine_module, "load_model", lambda *_: nameless)
+    assert predict(Plan("x"), [images], tmp_path / "out").counts["failed"] == 0
+    mask = np.asarray(Pillow.open(tmp_path / "out" / "masks" / "scene-0000.png"))
+    assert set(np.unique(mask)) == {1}  # and not 255, which would mean two classes
+
+
 def test_a_model_of_volumes_whole_and_by_windows(tmp_path, monkeypatch):
     phantom.write(tmp_path, "fir", 1, (16, 24, 24))
     volumes = tmp_path / "phantom" / "fir" / "images"

@@ -49,6 +49,7 @@ def slices(rendering, kind, count):
 def test_classes(done):
     answer, rendering, p = done(2, 3, seed=4)
     assert (answer["activation"], answer["slices"], len(answer["rows"])) == ("softmax", 8, 8)
+    assert answer["classes"] == ["class 1", "class 2"]  # three names were given, for two
     assert (slices(rendering, "mask", 8)[:, 0] == p.mask.numpy()).all()
     assert (slices(rendering, "members", 8) == p.member_masks.numpy().swapaxes(0, 1)).all()
     kept = nibabel.load(rendering.file("mask", ".nii.gz", None))
@@ -59,6 +60,7 @@ def test_classes(done):
 def test_labels_that_overlap(done):
     answer, rendering, p = done(2, 2, activation="sigmoid")
     both = p.mask.numpy()  # (N, 2, H, W)
+    assert answer["classes"] == ["c0", "c1"]
     assert (both[:, 0] & both[:, 1]).any()
     last = np.where(both[:, 1] > 0, 2, both[:, 0])
     assert (slices(rendering, "mask", 8)[:, 0] == last).all()

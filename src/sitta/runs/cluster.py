@@ -72,7 +72,7 @@ def joined(address: str, cores: int | None = None) -> Iterator[Any]:
 def _join(ray: Any, address: str, cores: int | None) -> None:
     try:
         ray.init(
-            address=None if address == "local" else address,
+            address=address,  # by "local" Ray means a cluster of its own, whatever else runs here
             num_cpus=cores if address == "local" else None,
             log_to_driver=False,
             logging_level="error",

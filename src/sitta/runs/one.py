@@ -43,6 +43,7 @@ class Done:
         maps: More maps in that geometry, by name.
         record: Everything for the summary and the report, in plain types.
         placement: Where the model's inputs lie in the file.
+        classes: How many foreground classes or labels the model tells apart.
     """
 
     image: Image
@@ -50,6 +51,13 @@ class Done:
     maps: dict[str, Array]
     record: dict[str, Any]
     placement: Placement
+    classes: int = 1
+
+    def names(self, known: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of the classes: those that are known if there is one for each, else numbers."""
+        if len(known) == self.classes:
+            return known
+        return tuple(f"class {n}" for n in range(1, self.classes + 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +149,9 @@ def conclude(opened: Opened, parts: list[Answer], save: frozenset[str], seconds:
         "rows": rows,
         "picture": _picture(parts, shown),
     }
-    return Done(image, mask, maps, record, opened.placement)
+    channels = parts[0].probability.shape[1]
+    classes = channels if parts[0].activation == "sigmoid" else channels - 1
+    return Done(image, mask, maps, record, opened.placement, classes)
 
 
 def _slices(parts: list[Answer]) -> Iterator[tuple[int, Answer]]:

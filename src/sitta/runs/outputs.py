@@ -45,12 +45,15 @@ class Outputs:
 
     def write(self, item: Item, done: Done, key: Mapping[str, str]) -> dict[str, Any]:
         """Masks and maps of a file first, then the record that says they are done."""
-        masks = {f"masks/{item.output}": done.mask}
+        names = done.names(self.classes)
+        masks = {f"masks/{item.output}": (done.mask, names)}
         if done.mask.ndim == done.image.pixels.ndim:  # several labels: a file each
-            numbered = enumerate(done.mask, start=1)
-            masks = {f"masks/{_numbered(item.output, n)}": one for n, one in numbered}
-        for name, mask in masks.items():
-            write_mask(mask, self.folder / name, done.image, self.classes)
+            pairs = enumerate(zip(done.mask, names, strict=True), start=1)
+            masks = {
+                f"masks/{_numbered(item.output, n)}": (one, (name,)) for n, (one, name) in pairs
+            }
+        for name, (mask, labels) in masks.items():
+            write_mask(mask, self.folder / name, done.image, labels)
         maps = {f"{name}/{item.output}": values for name, values in done.maps.items()}
         for name, values in maps.items():
             write_map(values, self.folder / name, done.image)

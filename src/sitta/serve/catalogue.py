@@ -111,10 +111,11 @@ class Catalogue:
         card = getattr(loaded.model, "card", None) or {}
         source, graph = str(card.get("source", "")), isinstance(loaded.model, Graph)
         task = str(card.get("task", source.partition("/")[0]))
-        classes = [task or name] if loaded.classes == ("foreground",) else list(loaded.classes)
+        finds = task if loaded.classes == ("foreground",) else ", ".join(loaded.classes)
+        words = [finds, f"trained on {source}" if source else ""]
         return {
             "name": name,
-            "title": f"{name}: {', '.join(classes)}" + (f", trained on {source}" if source else ""),
+            "title": ": ".join(filter(None, [name, ", ".join(filter(None, words))])),
             "task": task,
             "source": source,
             "classes": list(loaded.classes),

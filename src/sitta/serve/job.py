@@ -232,7 +232,7 @@ def _answer(
         "slices": len(cut),
         "shown": shown,
         "dims": dims,
-        "classes": list(classes),
+        "classes": list(done.names(classes)),
         **{name: record[name] for name in kept},
         "intensity": _intensity(arrays["image"]),
         "look": any(SERIOUS & set(row["notes"]) for row in rows),
