@@ -86,6 +86,17 @@ def test_the_numbers_are_those_of_torch(case):
         assert ours.notes == theirs.notes
 
 
+def test_a_network_of_monai(tmp_path):
+    nets = pytest.importorskip("monai.networks.nets")
+    torch.manual_seed(1)
+    net = trained(nets.AttentionUnet(2, 1, 2, channels=(4, 8), strides=(2,)), (1, 16, 16), passes=2)
+    done = sitta.export_onnx(net, tmp_path / "net.onnx", step=0.5)
+    images = torch.rand(2, 1, 12, 20)
+    ours, theirs = Graph(done.path, threads=1)(images.numpy()), sitta.InTEnt(net, step=0.5)(images)
+    for name in NAMES:
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), atol=1e-4)
+
+
 def test_it_holds_plain_reductions_and_tells_no_path(case):
     done, _, _ = case
     graph = onnx.load(done.path).graph
