@@ -45,6 +45,24 @@ def test_an_image_keeps_one_number_under_all_models(found):
     assert not pairs.duplicated(["task", "target", "number"]).any()
 
 
+def test_runs_on_several_machines_come_together(tmp_path):
+    whole = make(images=12, repeats=2, drawn=3)  # twelve: as text, 10 comes before 2
+    collect.collect(whole, tmp_path / "whole")
+    for repeat in (0, 1):
+        collect.collect(whole[whole["repeat"] == repeat], tmp_path / str(repeat))
+    published = rows.load(tmp_path / "0")
+    again = collect.merge([published, whole[whole["repeat"] == 1], rows.load(tmp_path / "1")])
+    collect.collect(again, tmp_path / "merged")
+    ours, usual = (tmp_path / place / "rows.csv.gz" for place in ("merged", "whole"))
+    assert ours.read_bytes() == usual.read_bytes()
+    assert collect.merge([whole]) is whole
+
+
+def test_runs_on_other_images_do_not_come_together():
+    with pytest.raises(SittaError, match="different images: chest/"):
+        collect.merge([make(images=6), make(images=5)])
+
+
 def test_means_of_a_split_are_over_its_images(found):
     means = collect.splits(found)
     where = "task == 'chest' and source == 'mcu' and target == 'chn' and training == 'plain'"
@@ -61,6 +79,7 @@ def test_too_many_rows_are_refused(found, tmp_path, monkeypatch):
     monkeypatch.setattr(collect, "MOST", 1000)
     with pytest.raises(SittaError, match="too large"):
         collect.collect(found, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("content", ["", "a,b\n1,2\n"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -28,6 +29,7 @@ def collect(found: pd.DataFrame, out: Path) -> None:
     rows.write(unnamed, path, digits=4)
     if path.stat().st_size > MOST:
         size = f"{path.stat().st_size / 1e6:.1f} MB"
+        path.unlink()
         raise SittaError(f"{path} is too large.", allowed=f"{MOST / 1e6:g} MB", got=size)
     rows.write(splits(unnamed), out / "splits.csv", digits=6)
 
@@ -36,10 +38,43 @@ def anonymous(found: pd.DataFrame) -> pd.DataFrame:
     """Images by number instead of name: names of files may identify people.
 
     The number is the image's place among the names of its domain, so that rows of different
-    models on one image keep together.
+    models on one image keep together. Numbers that were given so before stay.
     """
     names = found.groupby(["task", "target"])["image"]
-    return found.assign(image=names.rank(method="dense").astype(int).astype(str))
+    return found.assign(image=names.transform(_numbered))
+
+
+def _numbered(names: pd.Series[str]) -> pd.Series[str]:
+    known = names.unique()
+    if set(known) == {str(n + 1) for n in range(len(known))}:
+        return names
+    return names.rank(method="dense").astype(int).astype(str)
+
+
+def merge(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Rows of several runs of one plan, such as repeats on machines that share no disk.
+
+    Of rows that several have, those of the first count.
+
+    Args:
+        parts: Each as loaded from a results folder, or from a ``rows.csv.gz`` of before.
+
+    Raises:
+        SittaError: Runs on other images: their numbers would not mean the same.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    unnamed = [anonymous(part) for part in parts]
+    sizes = [part.groupby(["task", "target"])["image"].nunique() for part in unnamed]
+    counts = pd.concat(sizes).groupby(level=[0, 1]).nunique()
+    if (counts > 1).any():
+        where = ", ".join("/".join(domain) for domain in counts.index[counts > 1])
+        raise SittaError(
+            f"These results are of different images: {where}.",
+            fix="collect runs of one plan on the same data, with the members of each target done",
+        )
+    both = pd.concat(unnamed, ignore_index=True)
+    return both.drop_duplicates([*rows.SPLIT, *rows.VARIANT, "image", "slice"], ignore_index=True)
 
 
 def splits(found: pd.DataFrame) -> pd.DataFrame:

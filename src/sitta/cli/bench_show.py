@@ -141,15 +141,19 @@ def _about(results: Path, rows: pd.DataFrame) -> dict[str, Any]:
 
 @bench.command()
 def collect(
-    results: Where, out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")]
+    results: Annotated[
+        list[Path], typer.Argument(help="Folders of runs of one plan, or their rows.csv.gz.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")],
 ) -> None:
     """Files to publish: rows without names of files, means of splits, tables and figures."""
     from sitta.benchmark.collect import collect as gather
+    from sitta.benchmark.collect import merge
     from sitta.benchmark.figures import save
     from sitta.benchmark.rows import load
     from sitta.benchmark.tables import build
 
-    rows = load(results)
+    rows = merge([load(path) for path in results])
     gather(rows, out)
     tables = build(rows)
     for form in SUFFIXES:
