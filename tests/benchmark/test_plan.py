@@ -116,10 +116,26 @@ def test_what_members_serve_on_all_images_is_not_asked_for_on_the_draw(folder):
     assert [str(v) for v in sweep_variants(plan)] == [
         "intent-lambdas=2-strategy=ent-baln",
         "intent-lambdas=2-strategy=average",
-        "intent-lambdas=3-strategy=ent-baln",
-        "intent-lambdas=3-strategy=average",
+        "intent-lambdas=3-strategy=average",  # with ent-baln, its default, it is asked for above
         "intent-lambdas=6-strategy=average",  # the members have ent-baln at six, and not this
     ]
+
+
+def test_one_variant_under_two_names_is_run_once(folder):
+    more = "".join(
+        f"\n[[methods]]\n{text}\n"
+        for text in (
+            'name = "intent"',
+            'name = "intent"\nsettings = { step = 0.2 }',
+            'name = "source"',
+            'name = "fseg"\nlambdas = [0.5, 0.0]\ndefault = true',
+        )
+    )
+    plan = reading(folder, PLAN + more)
+    assert [str(v) for v in asked_variants(plan)][3:] == ["fseg-lam=0.5", "fseg-lam=0"]
+    for work in expand(plan):
+        seen = [cell.variant.identity for cell in work.cells]
+        assert len({*seen}) == len(seen)
 
 
 def test_lines_of_tables_lists_and_inner_values(tmp_path):

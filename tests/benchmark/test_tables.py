@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from sitta.benchmark import render
-from sitta.benchmark.scores import UNIT, split_means
+from sitta.benchmark.scores import UNIT, in_common, shifted, split_means
 from sitta.benchmark.tables import TABLES, build
 from sitta.benchmark.tables.grids import by_source
 from tests.benchmark.loops import (
@@ -83,6 +83,28 @@ def test_overall_sets_the_paper_beside(tables):
     cells = dict(zip(table.cells["Method"], table.cells["spinal, paper"], strict=True))
     assert cells[INTENT] == "64.5"
     assert cells[ORACLE] == "-"
+
+
+def test_overall_has_the_mean_over_sources_with_the_papers(rows, tables):
+    table = tables["overall"]
+    assert by_method(table, "mean over sources, paper")[INTENT] == 71.6
+    names = list(table.cells["Method"])
+    values = in_common(shifted(rows), names)
+    parts = values.groupby(level=["task", "source", "target"], observed=True).mean()
+    expected = parts.groupby(level=["task", "source"], observed=True).mean().mean()
+    for name, value in by_method(table, "mean over sources").items():
+        assert value == pytest.approx(expected[name])
+
+
+def test_the_papers_figures_are_of_the_same_splits(rows):
+    one = rows[(rows["task"] == "chest") & (rows["source"] == "mcu") & (rows["target"] == "jsrt")]
+    for name, column in (("methods", "mcu"), ("methods", "mean over sources")):
+        assert by_method(TABLES[name](one)[0], f"{column}, paper")[SOURCE] == 72.6
+    assert by_method(TABLES["splits"](one)[0], "mean over splits, paper")[SOURCE] == 72.6
+    assert by_method(TABLES["overall"](one)[0], "chest, paper")[SOURCE] == 72.6
+    more = pd.concat([rows, one.assign(source="mine")])
+    assert "mean over sources, paper" not in TABLES["methods"](more)[0].data
+    assert "chest, paper" not in TABLES["overall"](more)[0].data
 
 
 def test_other_settings_are_another_method_than_the_papers(rows):

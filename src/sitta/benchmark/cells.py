@@ -72,6 +72,11 @@ class Variant:
         lam = math.nan if lam is None or self._searches(made) else float(lam)
         return _columns(self.method, lam, strategy, count, words)
 
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What tells it from others: ``tent`` and ``tent`` at its own lambda are the same."""
+        return tuple(None if value != value else value for value in self.columns(0).values())
+
     @staticmethod
     def _searches(made: Method) -> bool:
         """Whether lambda is not used: SITA with its search of the prior."""
@@ -185,9 +190,12 @@ def member_variants(plan: Plan) -> list[Variant]:
 
 def asked_variants(plan: Plan) -> list[Variant]:
     """The costly ones, each of them once, and none that the members serve on all images."""
-    found = {str(v): v for a in plan.asked for v in [Variant(a.method, a.settings)]}
-    served = {str(v) for v in member_variants(plan)}
-    return [variant for name, variant in found.items() if name not in served]
+    found: dict[tuple[Any, ...], Variant] = {}
+    for asked in plan.asked:
+        variant = Variant(asked.method, asked.settings)
+        found.setdefault(variant.identity, variant)
+    served = {variant.identity for variant in member_variants(plan)}
+    return [variant for identity, variant in found.items() if identity not in served]
 
 
 def sweep_variants(plan: Plan) -> list[Variant]:
@@ -195,14 +203,14 @@ def sweep_variants(plan: Plan) -> list[Variant]:
     if plan.sweep is None:
         return []
     usual = len(grid(plan.step))
-    asked = {str(v) for v in asked_variants(plan)}
+    asked = {variant.identity for variant in asked_variants(plan)}
     found = [
         Variant("intent", {"strategy": name, "lambdas": even(count)})
         for count in sorted({*plan.sweep.members})
         for name in plan.sweep.strategies
         if not (name in plan.strategies and count == usual)
     ]
-    return [variant for variant in found if str(variant) not in asked]
+    return [variant for variant in found if variant.identity not in asked]
 
 
 def even(count: int) -> tuple[float, ...]:

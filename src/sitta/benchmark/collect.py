@@ -73,8 +73,7 @@ def merge(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
             f"These results are of different images: {where}.",
             fix="collect runs of one plan on the same data, with the members of each target done",
         )
-    both = pd.concat(unnamed, ignore_index=True)
-    return both.drop_duplicates([*rows.SPLIT, *rows.VARIANT, "image", "slice"], ignore_index=True)
+    return rows.distinct(pd.concat(unnamed, ignore_index=True))
 
 
 def splits(found: pd.DataFrame) -> pd.DataFrame:

@@ -18,6 +18,7 @@ CHASE (57.5, not 57.4) and SITA on Site 3 (44.5, not 44.8).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -98,6 +99,43 @@ def printed(method: str, lam: float = math.nan, strategy: str = "", task: str = 
     return _mean(found["dice"])
 
 
+def alike(values: pd.Series, splits: Iterable[tuple[str, str, str]]) -> pd.Series:
+    """Figures of the same splits as ours, not a number where the paper has none.
+
+    Of a task whose domains are all others than the paper's, its own splits are kept instead.
+
+    Example:
+        >>> mine = alike(of_variant("source", 0.5), [("chest", "mcu", "jsrt")])
+        >>> round(source_mean(mine, "chest", "mcu"), 1)
+        90.4
+    """
+    ours = list(splits)
+    other = foreign(ours)
+    same = [key for key in ours if key[0] not in other]
+    kept = [*same, *(key for key in values.index if key[0] in other)]
+    return values.reindex(pd.MultiIndex.from_tuples(kept, names=SPLIT))
+
+
+def foreign(splits: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Tasks that the paper has too, but with none of these source domains.
+
+    Example:
+        >>> foreign([("chest", "mcu", "jsrt"), ("spinal", "ucl", "nwu"), ("phantom", "a", "b")])
+        ['spinal']
+    """
+    sources: dict[str, set[str]] = {}
+    for task, source, _ in splits:
+        sources.setdefault(task, set()).add(source)
+    return [t for t, names in sources.items() if domains(t) and not domains(t) & names]
+
+
+def has(task: str, splits: Iterable[tuple[str, str, str]]) -> bool:
+    """Whether these are the paper's splits of a task, all of them, or a task of other sites."""
+    ours = {key for key in splits if key[0] == task}
+    theirs = {key for key in of_variant("source").index if key[0] == task}
+    return ours == theirs or task in foreign(ours)
+
+
 def split(values: pd.Series, task: str, source: str, target: str) -> float:
     """The figure of one split, or not a number."""
     return float(values.get((task, source, target), math.nan))
@@ -130,7 +168,7 @@ def mean_over_sources(values: pd.Series, names: list[str]) -> float:
         >>> round(mean_over_sources(of_variant("source"), tasks()), 1)
         64.0
     """
-    means = values.groupby(level=["task", "source"]).mean()
+    means = values.groupby(level=["task", "source"]).agg(_mean)
     parts = [means[_is(means, "task", name)] for name in names]
     return math.nan if any(part.empty for part in parts) or not parts else _mean(pd.concat(parts))
 
@@ -149,4 +187,4 @@ def _is(values: pd.Series, level: str, name: str) -> pd.Series:
 
 
 def _mean(values: pd.Series) -> float:
-    return float(values.mean()) if len(values) else math.nan
+    return float(values.mean(skipna=False)) if len(values) else math.nan

@@ -43,7 +43,12 @@ def load(path: str | Path) -> pd.DataFrame:
         raise SittaError(
             f"{path} holds no results.", allowed="the folder of a benchmark run, or its rows.csv.gz"
         )
-    return pd.concat([read(file) for file in files], ignore_index=True)
+    return distinct(pd.concat([read(file) for file in files], ignore_index=True))
+
+
+def distinct(rows: pd.DataFrame) -> pd.DataFrame:
+    """Each image under each variant once: of several rows the first."""
+    return rows.drop_duplicates([*SPLIT, *VARIANT, "image", "slice"], ignore_index=True)
 
 
 def read(path: Path) -> pd.DataFrame:

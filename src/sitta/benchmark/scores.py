@@ -140,6 +140,20 @@ def split_means(values: pd.DataFrame) -> pd.DataFrame:
     return values.groupby(level=SPLIT, observed=True, sort=True).mean()
 
 
+def split_keys(values: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """Task, source and target of every split that is there."""
+    levels = (
+        values.index.get_level_values(name).astype("str") for name in SPLIT if name != "training"
+    )
+    return list(dict.fromkeys(zip(*levels, strict=True)))
+
+
+def source_means(values: pd.DataFrame) -> pd.DataFrame:
+    """Mean over the targets of each source; not a number where a variant lacks one of them."""
+    groups = split_means(values).groupby(level=["task", "source"], observed=True, sort=True)
+    return groups.mean().where(groups.count().eq(groups.size(), axis=0))
+
+
 def task_means(values: pd.DataFrame) -> pd.DataFrame:
     """Mean over the splits of each task, and as the last row the mean over tasks.
 

@@ -10,13 +10,12 @@ from functools import partial
 import pandas as pd
 
 from sitta.benchmark import paper
-from sitta.benchmark.scores import extent, shifted, split_means
+from sitta.benchmark.scores import extent, shifted, source_means, split_keys, split_means
 from sitta.benchmark.tables.listing import labels
-from sitta.benchmark.tables.overall import by_split, foreign
+from sitta.benchmark.tables.overall import OVER_SOURCES, by_split
 from sitta.benchmark.tables.sheets import Sheet, of_methods, of_strategies
 from sitta.benchmark.tables.table import Column, Table, beside, number, tabulate
 
-OVER_SOURCES = "mean over sources"
 OVER_SPLITS = "mean over splits"
 SOURCES = (
     "Dice x100 by source domain: mean over the repeats of an image, the images of a split and the"
@@ -31,8 +30,8 @@ WHOLE = " All rows are on the images that every one was run on, drawn or not ({e
 MARK = "*"
 BUT = ", but those with * on the seeded draw only, and so not to be held against the others"
 BOLD = " Bold is the best of a column{among}."
-THEIRS = " In brackets the paper's, averaged from the splits of its appendix."
-ELSEWHERE = " The paper has other sites of {tasks}, so no figures of theirs."
+THEIRS = " In brackets the paper's, averaged from the same splits of its appendix."
+ELSEWHERE = " The paper has other sites of {tasks}: none of these, and its means are over its own."
 HINDSIGHT = (
     ", without oracle and best fixed lambda: both are chosen knowing the truth, the first for each"
     " image, the second for each task"
@@ -113,9 +112,7 @@ def _ours(means: pd.DataFrame, key: dict[str, str]) -> pd.Series:
 
 
 def _over_sources(means: pd.DataFrame) -> pd.Series:
-    groups = means.groupby(level=["task", "source"], observed=True)
-    whole = groups.mean().where(groups.count().eq(groups.size(), axis=0))  # as in its own column
-    return whole.mean(skipna=False)
+    return source_means(means).mean(skipna=False)
 
 
 def _grid(
@@ -125,8 +122,9 @@ def _grid(
     sheet: Sheet,
     group_by: Callable[[pd.DataFrame], list[Group]],
 ) -> Table:
-    names, theirs = labels(sheet.listed), [by_split(v) for v in sheet.listed]
+    names = labels(sheet.listed)
     means = split_means(sheet.values)[names]
+    theirs = [paper.alike(by_split(v), split_keys(means)) for v in sheet.listed]
     data = pd.DataFrame({"method": names})
     columns = [Column("Method", ("method",), lambda name: name + MARK * (name in sheet.marked))]
     for group in group_by(sheet.values):
@@ -145,6 +143,6 @@ def _grid(
 
 def _about_paper(data: pd.DataFrame, values: pd.DataFrame) -> str:
     """Whether the paper's figures are there, and of which of its tasks they cannot be."""
-    other = foreign(values)
+    other = paper.foreign(split_keys(values))
     said = THEIRS if any(name.endswith(", paper") for name in data) else ""
     return said + (ELSEWHERE.format(tasks=" and ".join(other)) if other else "")
