@@ -154,14 +154,30 @@ def test_methods_are_in_blocks_of_lambda_on_the_draw(rows, tables):
         *(SOURCE, "Tent, lambda 1"),
         *("Fixed lambda 0.5", "Tent, lambda 0.5", "MEMO, lambda 0.5"),
         *("Fixed lambda 0", "Tent, lambda 0", "SAR, lambda 0", "FSeg, lambda 0"),
-        *("SITA, lambda 0.8", "MEMO", INTENT),
+        *("SITA, lambda 0.8", "MEMO", "InTEnt average", "InTEnt vote", INTENT, ORACLE),
     ]
+    assert len(table.data) - 1 not in {row for row, _ in table.strong}  # the oracle wins nothing
+    assert "without the oracle" in table.caption
     for name in table.data["method"]:
         sources = mean_by(splits(rows, name, drawn=True), 2)
         for (task, source), value in sources.items():
             assert by_method(table, f"{task} {source}")[name] == pytest.approx(100 * value)
         mean = 100 * fmean(sources.values())
         assert by_method(table, "mean over sources")[name] == pytest.approx(mean)
+
+
+def test_many_splits_are_a_table_for_each_source(rows):
+    spinal = rows[rows["task"] == "spinal"]
+    more = pd.concat([spinal, spinal.assign(source=spinal["source"] + "-b")])
+    found = {table.name: table for table in TABLES["splits"](more)}
+    sources = [*TASKS["spinal"], *(f"{name}-b" for name in TASKS["spinal"])]
+    assert {*found} == {
+        f"splits-spinal-{s}-{k}" for s in sources for k in ("methods", "strategies")
+    }
+    whole = {table.name: table for table in TABLES["splits"](spinal)}["splits-spinal-methods"]
+    part = found["splits-spinal-ucl-methods"]
+    assert list(part.data) == ["method", "ucl -> nwu", "ucl -> philips", "mean over splits"]
+    assert by_method(part, "ucl -> nwu") == by_method(whole, "ucl -> nwu")
 
 
 def test_methods_have_the_paper_where_it_has_the_domain(tables):

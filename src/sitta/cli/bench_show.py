@@ -53,11 +53,12 @@ def _show(found: list[Table], form: str) -> None:
     from sitta.benchmark.render import to_rich
 
     console = Console()
-    if not console.is_terminal:
-        console.width = 160  # a file has no edge
     for each in found:
         if form == "terminal":
-            console.print(to_rich(each))
+            shown = to_rich(each)
+            if not console.is_terminal:  # a file has no edge
+                console.width = max(160, console.measure(shown).maximum)
+            console.print(shown)
         else:
             typer.echo(_text(each, form))
 

@@ -32,10 +32,12 @@ BUT = ", but those with * on the seeded draw only, and so not to be held against
 BOLD = " Bold is the best of a column{among}."
 THEIRS = " In brackets the paper's, averaged from the same splits of its appendix."
 ELSEWHERE = " The paper has other sites of {tasks}: none of these, and its means are over its own."
+ORACLE = ", without the oracle, which is chosen knowing the truth"
 HINDSIGHT = (
     ", without oracle and best fixed lambda: both are chosen knowing the truth, the first for each"
     " image, the second for each task"
 )
+WIDEST = 8  # splits side by side; more are a table for each source
 
 
 @dataclass(frozen=True)
@@ -64,15 +66,29 @@ def strategies(rows: pd.DataFrame) -> list[Table]:
 def splits(rows: pd.DataFrame) -> list[Table]:
     """The appendix: all methods, and all lambdas and strategies, of each split of each task."""
     found = []
-    for _, shown in shifted(rows).groupby("task", sort=False):
-        task = shown["task"].iloc[0]
+    for task, shown in shifted(rows).groupby("task", sort=False):
         if sheet := of_methods(shown):
-            name, title = f"splits-{task}-methods", f"Methods by split: {task}"
-            found.append(_grid(name, title, SPLITS + DRAWN, sheet, by_each))
+            found += _by_split(str(task), "methods", "Methods", DRAWN, sheet)
         if sheet := of_strategies(shown):
-            name, title = f"splits-{task}-strategies", f"Lambdas and strategies by split: {task}"
-            found.append(_grid(name, title, SPLITS + WHOLE, sheet, by_each))
+            found += _by_split(str(task), "strategies", "Lambdas and strategies", WHOLE, sheet)
     return found
+
+
+def _by_split(task: str, kind: str, title: str, images: str, sheet: Sheet) -> list[Table]:
+    """One table of a task, or one for each source where the splits would be too many."""
+    if len(split_keys(sheet.values)) <= WIDEST:
+        words = f"{title} by split: {task}"
+        return [_grid(f"splits-{task}-{kind}", words, SPLITS + images, sheet, by_each)]
+    return [
+        _grid(
+            f"splits-{task}-{source}-{kind}",
+            f"{title} by split: {task}, source {source}",
+            SPLITS + images,
+            replace(sheet, values=values),
+            by_each,
+        )
+        for source, values in sheet.values.groupby(level="source", observed=True)
+    ]
 
 
 def by_source(values: pd.DataFrame) -> list[Group]:
@@ -103,7 +119,10 @@ def by_each(values: pd.DataFrame) -> list[Group]:
         )
         for task, _, source, target in found
     ]
-    theirs = partial(paper.task_mean, task=found[0][0])
+    task, sources = found[0][0], {source for _, _, source, _ in found}
+    theirs = partial(paper.task_mean, task=task)
+    if len(sources) == 1:  # never that of all its sites beside one of ours
+        theirs = partial(paper.source_mean, task=task, source=sources.pop())
     return [*groups, Group(OVER_SPLITS, lambda means: means.mean(skipna=False), theirs)]
 
 
@@ -137,7 +156,8 @@ def _grid(
             column = replace(column, keys=(group.header, key), show=beside)
         columns.append(column)
     said = caption.format(extent=extent(sheet.values), but=BUT if sheet.marked else "")
-    said += BOLD.format(among=HINDSIGHT if sheet.chosen else "") + _about_paper(data, sheet.values)
+    among = ("", ORACLE, HINDSIGHT)[min(len(sheet.chosen), 2)]
+    said += BOLD.format(among=among) + _about_paper(data, sheet.values)
     return tabulate(name, title, said, data, columns, contest=[sheet.contest])
 
 

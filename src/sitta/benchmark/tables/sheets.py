@@ -39,7 +39,10 @@ class Sheet:
 
 
 def of_methods(rows: pd.DataFrame) -> Sheet | None:
-    """Methods in blocks of equal lambda, then each at its own, then InTEnt; none without rivals."""
+    """Methods in blocks of equal lambda, then each at its own, then what members come to.
+
+    None without methods that InTEnt is compared with.
+    """
     known = Listing.of(rows)
     if not known.adaptive:
         return None
@@ -47,7 +50,9 @@ def of_methods(rows: pd.DataFrame) -> Sheet | None:
     blocks = [v for lam in COMMON for v in every if v.lam == lam]
     own = [v for v in known.adaptive if v not in blocks and is_own(v)]
     rest = [v for v in known.adaptive if v not in blocks and v not in own]
-    listed = [*blocks, *own, *rest, *([known.intent] if known.intent else [])]
+    plain = [v for v in known.strategies if v.strategy in ("vote", "average")]
+    intent = [known.intent] if known.intent else []
+    listed = [*blocks, *own, *rest, *plain, *intent, *known.oracle]
     values = in_common(rows, labels(listed))
     return Sheet(values, listed) if len(values) else None
 
