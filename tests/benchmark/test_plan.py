@@ -19,7 +19,9 @@ from sitta.benchmark.results import Results
 from sitta.benchmark.rows import VARIANT
 from sitta.benchmark.scope import scope
 from sitta.benchmark.toml import File, PlanError
+from sitta.data import phantom
 from sitta.errors import InvalidSetting
+from sitta.training.samples import load
 from tests.benchmark.tiny import PLAN, make
 
 
@@ -59,6 +61,17 @@ def reading(folder, text):
         ('source = "alder"', 'source = "elm"', ("no domain phantom/elm", "alder, birch")),
         ('{ augment = "light" }', '{ augment = "some" }', ("augment", "none, light, strong")),
         ("[2, 3, 6]", "[1, 3]", ("2 members or more",)),
+        ("[2, 3, 6]", "[]", ("'members' is empty",)),
+        ("[2, 3, 6]", "[2, 3]\nrepeats = 3", ("'repeats' is above those of the plan, 2", "3")),
+        ("[1.0, 0.5, 0.0]", "[0.5, 0.0]", ("'lambdas' lacks 1", "source model")),
+        ("[1.0, 0.5, 0.0]", "[]", ("'lambdas' lacks 1",)),
+        ("repeats = 2", "repeats = 2\ntolerance = -1", ("'tolerance' is not above 0", "-1")),
+        ("repeats = 2", "repeats = 2\ntolerance = nan", ("'tolerance' is not above 0", "nan")),
+        ("steps = 2", "steps = 2\nseed = 7", ("repeat r has seed r",)),
+        ('{ augment = "light" }', '{ augment = "light", seed = 3 }', ("repeat r has seed r",)),
+        ("[1.0, 0.0]", "[1.0, 0.0]\nsettings = { lam = 0.5 }", ("'lam' is set beside",)),
+        ("[tasks.phantom]", '[tasks."a/b"]\nfolder = "phantom"', ("no name for a task", "'a/b'")),
+        ("[tasks.phantom]", '[tasks.".."]\nfolder = "phantom"', ("no name for a task", "'..'")),
         ('data = "data"', 'data = "nowhere"', ("no folder", "nowhere")),
         ('data = "data"', 'data = "$NOT_SET_ANYWHERE"', ("$NOT_SET_ANYWHERE", "--data")),
         ("views = 2 }", "views = 2 ", ("not TOML", "line")),
@@ -236,6 +249,29 @@ def test_the_scope_counts_what_the_plan_expands_to(folder):
     # Tent twice: two forward and one backward; SITA: three rows under six lambdas.
     assert found.loc["methods", "passes"] == 10 * (2 * (2 + 2) + 6 * 3)
     assert found.loc["members", "passes"] == 30 * 7
+
+
+def test_the_scope_counts_the_slices_of_volumes_that_have_a_mask(tmp_path):
+    for site in ("alder", "birch"):
+        phantom.write(tmp_path / "data", site, 2, (8, 16, 16))
+    text = PLAN.replace("size = [16, 16]", 'size = [16, 16]\nplane = "axial"')
+    plan = read_plan_of(tmp_path, text)
+    found = scope(plan).set_index("kind")
+    counts = [len(load(domain, plan.tasks[0].preprocess)) for domain in plan.tasks[0].domains]
+    assert min(counts) > 2
+    own = [max(1, round(0.2 * count)) for count in counts]
+    alder, birch = counts[1] + own[0], counts[0] + own[1]
+    assert found.loc["members", "images"] == 3 * alder + 2 * birch
+
+
+def test_a_folder_of_other_images_is_refused(tmp_path):
+    place = make(tmp_path).parent
+    plan = read_plan(place / "plan.toml")
+    results = Results(tmp_path / "out")
+    results.open(plan, expand(plan))
+    phantom.write(tmp_path / "data", "birch", 6, (16, 16))
+    with pytest.raises(InvalidSetting, match="other settings: images of phantom/birch"):
+        results.open(plan, expand(plan))
 
 
 def test_a_folder_of_other_settings_is_refused(folder, tmp_path):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pandas as pd
 
 from sitta.benchmark.paired import Comparison, by_split, by_task, differences
-from sitta.benchmark.rows import label
 from sitta.benchmark.scores import OVER_TASKS, scores, shifted
-
-INTENT = label({"method": "intent", "lam": 0, "strategy": "ent-baln", "members": 6, "settings": ""})
-SOURCE = label({"method": "source", "lam": 1.0, "strategy": "", "members": 1, "settings": ""})
-ORACLE = label({"method": "oracle", "lam": 0, "strategy": "", "members": 6, "settings": ""})
+from sitta.benchmark.tables.listing import Listing
 
 
 def findings(rows: pd.DataFrame) -> list[str]:
@@ -20,14 +17,16 @@ def findings(rows: pd.DataFrame) -> list[str]:
     cross = shifted(rows)
     if cross.empty:
         return []
-    wide = scores(cross)
-    if not {INTENT, SOURCE} <= set(wide.columns):
+    known = Listing.of(cross)
+    if known.intent is None or known.source is None:
         return []
-    return list(_sentences(wide))
+    wide = scores(cross)
+    best = wide[known.oracle[0].label] if known.oracle else None
+    return list(_sentences(wide[known.intent.label], wide[known.source.label], best))
 
 
-def _sentences(wide: pd.DataFrame) -> Iterator[str]:
-    gain = differences(wide[INTENT], wide[SOURCE])
+def _sentences(intent: pd.Series, source: pd.Series, best: pd.Series | None) -> Iterator[str]:
+    gain = differences(intent, source)
     found = by_task(gain)
     for task, one in found.items():
         if task != OVER_TASKS or len(found) > 2:
@@ -39,12 +38,10 @@ def _sentences(wide: pd.DataFrame) -> Iterator[str]:
         f"It is worse than the source model on {len(hurt)} of {len(splits)} splits by its mean "
         f"over images, on {len(sure)} of them beyond the 95 % interval."
     )
-    if ORACLE in wide:
-        left = by_task(differences(wide[ORACLE], wide[INTENT]))[OVER_TASKS]
-        yield (
-            f"An oracle that knows the best lambda of each image would gain another "
-            f"{left.difference:.1f} points on it."
-        )
+    if best is not None:
+        left = by_task(differences(best, intent))[OVER_TASKS].difference
+        how = "above it" if left >= 0 else "below it: a mixture may be better than any one lambda"
+        yield f"An oracle that knows the best lambda of each image is {abs(left):.1f} points {how}."
 
 
 def _place(task: str) -> str:
@@ -52,7 +49,8 @@ def _place(task: str) -> str:
 
 
 def _change(one: Comparison) -> str:
-    return f"{one.difference:+.1f} points of Dice [{one.low:+.1f}, {one.high:+.1f}]"
+    ends = "" if math.isnan(one.low) else f" [{one.low:+.1f}, {one.high:+.1f}]"
+    return f"{one.difference:+.1f} points of Dice{ends}"
 
 
 def _shares(one: Comparison) -> str:

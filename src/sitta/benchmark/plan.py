@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -82,6 +83,13 @@ class Sweep:
     repeats: int = 1
 
 
+def _fingerprint(domain: Domain) -> str:
+    """Names and sizes of its files: quick, and other for other data."""
+    files = [path for pair in domain.pairs() for path in (pair.image, pair.mask)]
+    text = "\n".join(f"{path.name} {path.stat().st_size}" for path in files)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True)
 class Plan:
     """All that a benchmark does. Equal plans on equal data give equal tables.
@@ -139,5 +147,6 @@ class Plan:
                 "preprocess": task.preprocess.as_dict(),
                 "images_per_target": task.images_per_target,
             }
+            found |= {f"images of {domain}": _fingerprint(domain) for domain in task.domains}
         found |= {f"retrained.{r.name}": asdict(r.training) for r in self.retrained}
         return found

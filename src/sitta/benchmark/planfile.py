@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,15 @@ from sitta.benchmark.plan import (
     Training,
 )
 from sitta.benchmark.rows import PLAIN
-from sitta.benchmark.toml import File, Section
+from sitta.benchmark.toml import File, Place, Section
 from sitta.data.domains import LAYOUT, find_domain
 from sitta.data.preprocess import TASKS, Preprocess
 from sitta.integration import STRATEGIES
 from sitta.models import UNet
 from sitta.settings import LAMBDA, require_known
 from sitta.training import Recipe
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def read_plan(path: str | Path, data: str | Path | None = None) -> Plan:
@@ -62,11 +66,12 @@ def read_plan(path: str | Path, data: str | Path | None = None) -> Plan:
         retrained=_all_retrained(top, tasks, training),
         in_domain=top.take("in_domain", bool, True),
         seed=top.take("seed", int, 0),
-        tolerance=top.take("tolerance", float, TOLERANCE),
+        tolerance=_positive(top, "tolerance", TOLERANCE),
         text=file.text,
     )
     top.taken.add("sweep")
     top.end()
+    _check_repeats(top, plan)
     _check_names(top, plan)
     return plan
 
@@ -80,6 +85,18 @@ def _check_names(top: Section, plan: Plan) -> None:
             top.fail((), what, allowed="domains and [[retrained]] that differ in their names")
 
 
+def _check_repeats(top: Section, plan: Plan) -> None:
+    """A part of the plan cannot have more repeats than the whole."""
+    parts: list[tuple[Place, Sweep | Retrained]] = [
+        (("retrained", n), again) for n, again in enumerate(plan.retrained)
+    ]
+    parts += [(("sweep",), plan.sweep)] if plan.sweep else []
+    for place, part in parts:
+        if part.repeats > plan.repeats:
+            what = f"'repeats' is above those of the plan, {plan.repeats}."
+            top.fail((*place, "repeats"), what, got=str(part.repeats))
+
+
 def _said(model: Model) -> str:
     return f"{model.task}/{model.source} ({model.training})"
 
@@ -88,6 +105,13 @@ def _count(section: Section, key: str, default: int) -> int:
     value = section.take(key, int, default)
     if value < 1:
         section.fail((key,), f"'{key}' is below 1.", got=str(value))
+    return value
+
+
+def _positive(section: Section, key: str, default: float) -> float:
+    value = section.take(key, float, default)
+    if not 0 < value < math.inf:
+        section.fail((key,), f"'{key}' is not above 0.", got=str(value))
     return value
 
 
@@ -112,6 +136,8 @@ def _training(section: Section, usual: Training) -> Training:
     recipe = section.take("recipe", str, usual.recipe)
     same = recipe == usual.recipe
     training = Training(preset, recipe, {**(usual.settings if same else {}), **section.rest()})
+    if "seed" in section.values:
+        section.fail(("seed",), "A plan sets the seeds of training: repeat r has seed r.")
     section.check(("preset",), lambda: UNet.preset(preset, 1, 1))
     section.check(("recipe",), lambda: Recipe.named(recipe))
     for key in section.values:
@@ -123,6 +149,7 @@ def _training(section: Section, usual: Training) -> Training:
 
 
 def _task(section: Section, name: str, root: Path, usual: int) -> Task:
+    _check_name(section, (), name)
     folder = section.take("folder", str, name)
     masks = section.take("masks", str, "masks")
     domains = []
@@ -133,6 +160,7 @@ def _task(section: Section, name: str, root: Path, usual: int) -> Task:
         except (ValueError, OSError) as error:
             said = getattr(error, "what", str(error))
             section.fail(("domains",), said, allowed=getattr(error, "allowed", ""), element=each)
+        _check_name(section, ("domains",), each)
         domains.append(domain)
     if len(domains) < 2:
         section.fail(("domains",), "A split needs two domains.", got=str(len(domains)))
@@ -143,10 +171,20 @@ def _task(section: Section, name: str, root: Path, usual: int) -> Task:
     return Task(name, tuple(domains), ready, images, note)
 
 
+def _check_name(section: Section, key: Place, name: str) -> None:
+    """Results are kept in files with the names of tasks and domains."""
+    if not NAME.fullmatch(name):
+        allowed = "letters, digits, '.', '_' and '-', of which the last three do not begin it"
+        section.fail(key, "That is no name for a task or domain.", allowed=allowed, got=repr(name))
+
+
 def _members(section: Section) -> dict[str, Any]:
     lambdas = section.several("lambdas", float, LAMBDAS)
     for lam in lambdas:
         _lambda(section, "lambdas", lam)
+    if 1.0 not in lambdas:
+        what = "'lambdas' lacks 1, the source model, which all else is compared with."
+        section.fail(("lambdas",), what, got=str(list(lambdas)))
     strategies = _strategies(section, STRATEGIES_OF_MEMBERS)
     step = section.take("step", float, 0.2)
     section.check(("step",), lambda: InTEnt(nn.BatchNorm2d(1), step=step))
@@ -188,6 +226,9 @@ def _asked(section: Section) -> list[Asked]:
     lambdas = section.several("lambdas", float, ())
     if lambdas:
         section.check(("lambdas",), lambda: require_known(kind.__name__, {"lam": 0}, kind))
+        if "lam" in settings:
+            what = "'lam' is set beside 'lambdas', which say the same."
+            inner.fail(("lam",), what, allowed="one of the two")
     for lam in lambdas:
         _lambda(section, "lambdas", lam)
         every = {**settings, "lam": lam}
@@ -203,6 +244,8 @@ def _sweep(section: Section, tasks: tuple[Task, ...]) -> Sweep:
     for name in named:
         _require_task(section, "tasks", name, tasks)
     members = section.several("members", int)
+    if not members:
+        section.fail(("members",), "'members' is empty.", allowed="numbers of members, 2 or more")
     for count in members:
         if count < 2:
             section.fail(("members",), "A sweep needs 2 members or more.", element=count)

@@ -129,6 +129,22 @@ class Results:
             file.unlink(missing_ok=True)
 
 
+def unfinished(path: Path) -> str:
+    """What a run has yet to do, in one sentence; nothing if all is done, or if nobody can tell.
+
+    Args:
+        path: Folder of a run, or a table of rows, which does not say.
+    """
+    if not (path / "work.json").is_file():
+        return ""
+    status = Results(path).status()
+    counts = status[status["kind"] != "train"].groupby(["task", "kind"], sort=False)
+    sums = counts[["done", "of"]].sum()
+    left = sums[sums["done"] < sums["of"]]
+    parts = [f"{task} {kind} {row.done} of {row.of}" for (task, kind), row in left.iterrows()]
+    return f"The run is not finished: {', '.join(parts)} cells are there." if parts else ""
+
+
 def _lock(file: IO[str]) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -65,13 +65,13 @@ def read(path: Path) -> pd.DataFrame:
     return rows[list(COLUMNS)]
 
 
-def write(rows: pd.DataFrame, path: Path, digits: int = 7) -> None:
+def write(rows: pd.DataFrame, path: Path, digits: int = 9) -> None:
     """Write rows, whole or not at all; compressed if the name ends in ``.gz``.
 
     Args:
         rows: Any table.
         path: Where to.
-        digits: That matter; 7 are all that float32 has.
+        digits: That matter; 9 are all that float32 has.
     """
     text = rows.to_csv(index=False, float_format=f"%.{digits}g").encode()
     with finished(path) as draft:  # no time and no name in it: equal rows give equal bytes

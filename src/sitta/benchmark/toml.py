@@ -15,6 +15,7 @@ T = TypeVar("T")
 Place = tuple[str | int, ...]  # such as ("methods", 1, "settings", "views")
 HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]#]+?)\s*\]\]?\s*(?:#.*)?$")
 KEY = re.compile(r"^\s*([\w.\-\"']+)\s*=")
+PART = re.compile(r"""\"([^\"]*)\"|'([^']*)'|([^.\s"']+)""")  # a dot within quotes is no end
 NEEDED: Any = object()
 
 
@@ -84,7 +85,7 @@ def _places(text: str) -> list[Place]:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip().strip("\"'") for part in text.split("."))
+    return tuple("".join(found) for found in PART.findall(text))
 
 
 def _numbered(table: Place, seen: dict[Place, int]) -> Place:

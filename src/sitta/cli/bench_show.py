@@ -37,7 +37,12 @@ def table(
     if form not in ("terminal", *SUFFIXES):
         allowed = ", ".join(("terminal", *SUFFIXES))
         raise InvalidSetting("There is no such format.", allowed=allowed, got=repr(form))
-    found = build(load(results), names or None)
+    rows = load(results)
+    found = build(rows, names or None)
+    _remark(results)
+    for name in names or ():
+        if not build(rows, [name]):
+            typer.echo(f"{name}: the results have no rows for it.", err=True)
     if as_json:
         told = {t.name: json.loads(t.data.to_json(orient="records")) for t in found}
         typer.echo(json.dumps(told))
@@ -45,6 +50,14 @@ def table(
         _show(found, form)
     else:
         _keep(found, "csv" if form == "terminal" else form, out)
+
+
+def _remark(results: Path) -> None:
+    """What is missing goes beside the results, not among them."""
+    from sitta.benchmark.results import unfinished
+
+    if said := unfinished(results):
+        typer.echo(said, err=True)
 
 
 def _show(found: list[Table], form: str) -> None:
@@ -96,8 +109,13 @@ def figure(
     from sitta.benchmark.rows import load
 
     formats = [part.strip() for part in form.split(",")]
-    for path in save(load(results), out, names or None, formats):
+    written = save(load(results), out, names or None, formats)
+    _remark(results)
+    for path in written:
         typer.echo(path)
+    for name in names or ():
+        if not any(path.stem == name or path.stem.startswith(f"{name}-") for path in written):
+            typer.echo(f"{name}: the results have no rows for it.", err=True)
 
 
 @bench.command()
@@ -109,13 +127,15 @@ def report(
     from sitta.benchmark.figures import plates
     from sitta.benchmark.findings import findings
     from sitta.benchmark.page import write
+    from sitta.benchmark.results import unfinished
     from sitta.benchmark.rows import load
     from sitta.benchmark.tables import build
 
     rows = load(results)
     tasks = list(dict.fromkeys(rows["task"]))
     shown = build(rows), plates(rows), _about(results, rows)
-    write(out, *shown, findings=findings(rows), tasks=tasks)
+    said = [*filter(None, [unfinished(results)]), *findings(rows)]
+    write(out, *shown, findings=said, tasks=tasks)
     typer.echo(out)
 
 
@@ -160,6 +180,8 @@ def collect(
     for form in SUFFIXES:
         _keep(tables, form, out / "tables")
     save(rows, out / "figures")
+    for path in results:
+        _remark(path)
     typer.echo(f"{len(rows):,} rows in {out}")
 
 
@@ -172,9 +194,14 @@ def publish(
     from sitta.benchmark.publish import publish as put
     from sitta.benchmark.rows import load
     from sitta.errors import SittaError
+    from sitta.models.checkpoint import card
 
     kept = {p.stem.removesuffix("-r0"): p for p in sorted((results / "models").glob("[!.]*-r0.*"))}
-    plain = {name: path for name, path in kept.items() if name.count("-") == 1}
+    # The source is "task/domain"; what follows it in a name is another way of training.
+    domains = {
+        name: str(card(path).get("source", "")).split("/")[-1] for name, path in kept.items()
+    }
+    plain = {name: path for name, path in kept.items() if name.endswith(f"-{domains[name]}")}
     if not plain:
         raise SittaError(f"{results} holds no trained model.", allowed="the --out of a run")
     put(plain, zoo, load(results))
