@@ -16,6 +16,7 @@ from sitta.benchmark.figures.forest import estimates
 from sitta.benchmark.figures.style import panels
 from sitta.benchmark.scores import shifted
 from sitta.errors import InvalidSetting
+from sitta.integration import STRATEGIES
 from tests.benchmark import synthetic
 
 LIGHT = 300_000  # bytes
@@ -80,7 +81,8 @@ def test_lambda_curves_are_the_means(rows):
         curve = lines["Fixed lambda"]
         np.testing.assert_allclose(curve.get_xdata(), wanted.index)
         np.testing.assert_allclose(curve.get_ydata(), wanted.to_numpy())
-        for name, strategy in {"InTEnt": "ent-baln", "InTEnt vote": "vote"}.items():
+        others = {f"InTEnt {s}": s for s in STRATEGIES if s not in ("ent-baln", "sharpness")}
+        for name, strategy in {"InTEnt": "ent-baln", **others}.items():
             level = points(usual(part, strategy)).mean()
             np.testing.assert_allclose(lines[name].get_ydata(), level)
         star = lines["Oracle lambda (at its mean)"]
@@ -106,12 +108,12 @@ def test_lambda_star_is_among_what_the_oracle_chooses_from():
     rows = synthetic.make(images=2, repeats=1, drawn=1)
     split = rows.query("source == 'mcu' and target == 'chn' and training == 'plain'")
     fixed = split[split["method"] == "source"]
-    best = {0.5: 0.9, 0.4: 0.8, 0.8: 0.8}  # 0.5 is no member; of equals the first, 0.8
+    best = {0.5: 0.9, 0.2: 0.8, 0.8: 0.8, 1.0: 0.8}  # 0.5 is no member; of equals the middle
     fixed = fixed.assign(dice=fixed["lam"].map(best).fillna(0.5))
     (ax,) = shown(
         figures.draw(pd.concat([fixed, split.query("method == 'oracle'")]), "lambda-chest")
     )
-    assert ax.get_lines()[-1].get_xdata()[0] == pytest.approx(0.8)
+    assert ax.get_lines()[-1].get_xdata()[0] == pytest.approx((0.2 + 0.8 + 1.0) / 3)
 
 
 def test_other_trainings_and_the_source_itself_do_not_count(rows, plates):

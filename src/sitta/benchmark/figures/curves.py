@@ -38,7 +38,16 @@ from sitta.benchmark.scores import (
 )
 from sitta.benchmark.tables.listing import Listing, labels
 
-LINES = {"ent-baln": (RED, "-"), "average": (GREEN, (0, (5, 2))), "vote": (PURPLE, (0, (1, 1.3)))}
+# Colour, dashes and width of each strategy: InTEnt's own and the plain mixtures stand out.
+LINES: dict[str, tuple[str, Any, float]] = {
+    "ent-baln": (RED, "-", 1.3),
+    "average": (GREEN, (0, (5, 2)), 1.3),
+    "vote": (PURPLE, (0, (1, 1.3)), 1.3),
+    "entropy": (COLOURS[4], (0, (6, 1.5, 1, 1.5)), 0.8),
+    "ent-min": (COLOURS[5], (0, (2, 2)), 0.8),
+    "ent-topk": (COLOURS[6], (0, (4, 1, 1, 1, 1, 1)), 0.8),
+    "ent-norm": (COLOURS[7], (0, (8, 2)), 0.8),
+}
 X_LABEL = "λ, the weight of the source statistics (0: this image alone, 1: source)"
 NARROWEST = 2.0  # points that a panel spans at least: no drama about tenths
 
@@ -87,11 +96,13 @@ def _curve(ax: Axes, wide: pd.DataFrame, known: Listing) -> None:
     low, high = (np.where(np.isnan(end), mean, end) for end in (low, high))
     ax.fill_between(lambdas, low, high, color=BLUE, alpha=0.16, linewidth=0)
     ax.plot(lambdas, mean, "o-", color=BLUE, markersize=2.6, label="Fixed lambda")
-    for variant in sorted(known.strategies, key=lambda v: v.strategy != "ent-baln"):
-        if variant.strategy in LINES and values[variant.label].notna().any():
-            colour, dashes = LINES[variant.strategy]
+    order = {name: at for at, name in enumerate(LINES)}
+    listed = [v for v in known.strategies if v.strategy in order]
+    for variant in sorted(listed, key=lambda v: order[v.strategy]):
+        if values[variant.label].notna().any():
+            colour, dashes, width = LINES[variant.strategy]
             level, name = values[variant.label].mean(), variant.label
-            ax.axhline(level, color=colour, linestyle=dashes, linewidth=1.3, label=name)
+            ax.axhline(level, color=colour, linestyle=dashes, linewidth=width, label=name)
     for variant in known.oracle[:1]:
         _star(ax, wide[labels(fixed)].set_axis(lambdas, axis=1), values[variant.label], variant)
 
@@ -99,12 +110,14 @@ def _curve(ax: Axes, wide: pd.DataFrame, known: Listing) -> None:
 def _star(ax: Axes, fixed: pd.DataFrame, best: pd.Series, oracle: Variant) -> None:
     """The oracle, at the mean of the lambdas that are best for each image and repeat.
 
-    Of those that it chooses from; of equals it takes the highest, as the oracle does.
+    Of those that it chooses from; of several that are as good for an image, at their middle.
     """
     if best.notna().any():
         grid = even(oracle.members)
         chosen = list(grid) if {*grid} <= {*fixed} else sorted(fixed, reverse=True)
-        at = fixed[chosen].dropna().idxmax(axis=1).mean()
+        there = fixed[chosen].dropna()
+        best_ones = there.eq(there.max(axis=1), axis=0)
+        at = (best_ones.mul(chosen).sum(axis=1) / best_ones.sum(axis=1)).mean()
         name = f"{oracle.label} (at its mean)"
         ax.plot([at], [best.mean()], "*", color=BLACK, markersize=7, label=name)
 

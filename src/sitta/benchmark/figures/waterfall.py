@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sitta.benchmark.figures.style import BLUE, FADED, GAIN, GREY, RED, of_task, panels, styled
+from sitta.benchmark.figures.style import BLUE, FADED, GREY, RED, of_task, panels, styled
 from sitta.benchmark.paired import MARGIN, differences
 from sitta.benchmark.scores import scores
 from sitta.benchmark.tables.listing import Listing
@@ -38,7 +38,7 @@ def change(rows: pd.DataFrame, task: str) -> Figure | None:
         _waterfall(ax, by_split[split], min(MOST_STEPS, ALL_STEPS // len(axes)))
         ax.set_ylim(-reach, reach)
     figure.supxlabel("Images, sorted (%)", fontsize=8.5)
-    figure.supylabel(GAIN, fontsize=8.5)
+    figure.supylabel("Change in Dice (points)", fontsize=8.5)  # longer is cut in one row
     worse, better = shares(gains)
     figure.set_label(
         f"{len(axes)} panels, one a split: sorted changes in Dice. Of all {len(gains)}, "

@@ -12,8 +12,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "Dice over lambda",
         "Each panel is a split, source → target, with a scale of its own. The curve is the mean "
         "Dice at a fixed lambda over all images and repeats; the band is its 95 % interval over "
-        "images. Lines are InTEnt, and its members mixed without entropies. The star is the "
-        "oracle, which takes the best lambda of each image; it stands at the mean of these.",
+        "images. Lines are the strategies of InTEnt; average and vote do without entropies. The "
+        "star is the oracle, which takes the best lambda of each image; it stands at their mean.",
     ),
     "change": (
         "What InTEnt changes, image by image",
