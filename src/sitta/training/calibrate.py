@@ -10,7 +10,9 @@ from torch import nn
 from sitta.adaptation import InTEnt
 from sitta.training.samples import Samples
 
-SLACK = 3.0  # times as bad as all but the worst twentieth of the source's own images
+# Times as bad as all but the worst twentieth of the source's own images: the smallest factor with
+# which at most one in a hundred of those is flagged (docs/training.md, benchmarks/limits.py).
+SLACK = 3.0
 RULE = (
     "agreement: 1 - 3 * (1 - q), q the 5th percentile over held-out source images, kept within "
     "0.5 and 0.99; distance: 3 times the 95th percentile"
