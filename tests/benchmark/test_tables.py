@@ -166,6 +166,17 @@ def test_methods_are_in_blocks_of_lambda_on_the_draw(rows, tables):
         assert by_method(table, "mean over sources")[name] == pytest.approx(mean)
 
 
+def test_lambdas_fixed_in_the_layers_stand_with_the_methods_that_do_so(rows):
+    inside = rows.query("method == 'source' and lam == 0.5").assign(settings="statistics=in-layer")
+    more = pd.concat([rows, inside.assign(dice=inside["dice"] - 0.01)])
+    name = "Fixed lambda 0.5 (statistics=in-layer)"
+    listed = TABLES["methods"](more)[0].data["method"].tolist()
+    assert listed.index("Fixed lambda 0.5") + 1 == listed.index(name)
+    assert listed.index(name) + 1 == listed.index("Tent, lambda 0.5")
+    assert name not in TABLES["overall"](more)[0].data["method"].tolist()
+    assert "Fixed lambda 0.5" in TABLES["strategies"](more)[0].data["method"].tolist()
+
+
 def test_many_splits_are_a_table_for_each_source(rows):
     spinal = rows[rows["task"] == "spinal"]
     more = pd.concat([spinal, spinal.assign(source=spinal["source"] + "-b")])

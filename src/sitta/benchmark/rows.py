@@ -91,8 +91,8 @@ def label(row: Any) -> str:
     method, lam, strategy, members, settings = (_value(row, name) for name in VARIANT)
     name = NAMES.get(method, method)
     if method == "source":
-        return "Source (no adaptation)" if lam == 1 else f"Fixed lambda {lam:g}"
-    if method == "intent":
+        name = "Source (no adaptation)" if lam == 1 else f"Fixed lambda {lam:g}"
+    elif method == "intent":
         usual = strategy == "ent-baln" and members == MEMBERS and not settings
         name = "InTEnt" if usual else f"InTEnt {strategy}"
         name += f", {members} members" if members != MEMBERS else ""

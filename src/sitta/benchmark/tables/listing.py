@@ -13,7 +13,7 @@ from sitta.benchmark.paper import NEAR, OWN
 from sitta.benchmark.scores import Variant, usual_members, variants
 from sitta.integration import STRATEGIES
 
-ADAPTIVE = ("tent", "sar", "fseg", "sita", "memo")
+ADAPTIVE = ("source", "tent", "sar", "fseg", "sita", "memo")
 OWN_STRATEGY = "ent-baln"
 COMMON = (1.0, 0.5, 0.0)  # lambdas that the paper tries every method at
 
@@ -67,9 +67,12 @@ class Listing:
 
     @property
     def adaptive(self) -> list[Variant]:
-        """The methods that InTEnt is compared with, at every lambda."""
-        found = [v for v in self.every if v.method not in ("source", "intent", "oracle")]
-        return sorted(found, key=_rank)
+        """The methods that InTEnt is compared with, at every lambda.
+
+        Fixed lambdas with settings of their own are among them, such as in-layer statistics.
+        """
+        out = {*self.fixed, *self.oracle, *(v for v in self.every if v.method == "intent")}
+        return sorted((v for v in self.every if v not in out), key=_rank)
 
     @property
     def main(self) -> list[Variant]:
