@@ -63,10 +63,15 @@ function onPane(store, viewer, event) {
 }
 
 /** Whether a key belongs to the field that has the focus. */
-function taken(event) {
-  const { target, key } = event;
-  if (target.matches("select, input:not([type=range]):not([type=checkbox]), textarea")) return true;
-  return target.matches("input[type=range]") && ["PageUp", "PageDown"].includes(key);
+function taken({ target }) {
+  return target.matches("select, input:not([type=range]):not([type=checkbox]), textarea");
+}
+
+/** Whether a long key such as PageDown steps through slices; else it scrolls, as everywhere. */
+function steps({ store, viewer }, { target }) {
+  if ((store.selected?.result?.slices ?? 1) < 2) return false;
+  const onPicture = viewer.panes.some(({ canvas }) => canvas === target);
+  return onPicture || (target === document.body && byId("keys-on").checked);
 }
 
 /** Listen to keys, and list them in the help. */
@@ -77,7 +82,7 @@ export function listen(parts) {
   document.addEventListener("keydown", (event) => {
     const { key } = event;
     if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open || taken(event)) return;
-    if (!byId("keys-on").checked && key.length === 1) return;
+    if (key.length === 1 ? !byId("keys-on").checked : !steps(parts, event)) return;
     const act = found.get(key.length === 1 ? key.toLowerCase() : key);
     if (!act) return;
     event.preventDefault();
