@@ -213,6 +213,18 @@ def test_slices_of_a_series_are_one_image(call, explicit):
     assert names.index("scan/b9.png") < names.index("scan/b10.png")
 
 
+@pytest.mark.parametrize("asked", ["getRaw('a', 'mask', 0)", "getFile('x')", "getJson('x')"])
+def test_what_is_cut_short_is_said_in_a_sentence(call, asked):
+    code = """async (m) => {
+      const broken = () => new ReadableStream({ start: (c) => c.error(new TypeError("network")) });
+      const before = window.fetch;
+      window.fetch = async () => new Response(broken());
+      try { return await m.%s; } catch (error) { return error.failure?.message ?? String(error); }
+      finally { window.fetch = before; }
+    }"""
+    assert call("api", code % asked) == "The answer of the service was cut short."
+
+
 def test_names_of_downloads(call):
     code = "(m, ...given) => m.saveAs(...given)"
     assert call("words", code, "a.b.nii.gz", "mask.png", 3, 9) == "a.b-mask-slice-4.png"

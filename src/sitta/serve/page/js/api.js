@@ -19,6 +19,8 @@ const GONE = {
   status: 0,
 };
 
+const CUT = { ...GONE, message: "The answer of the service was cut short." };
+
 /** @returns {Promise<Failure>} what a response with an error says */
 async function said(response) {
   const rest = { allowed: null, fix: null, status: response.status };
@@ -43,18 +45,34 @@ async function ask(path, options = {}) {
   throw new ApiError(await said(response));
 }
 
+/**
+ * What a response holds; the connection may break while it is read.
+ * @param {Response} response
+ * @param {"json" | "blob" | "arrayBuffer"} form
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
+async function whole(response, form, signal) {
+  try {
+    return await response[form]();
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(CUT);
+  }
+}
+
 /** @returns {Promise<any>} */
 export async function getJson(path) {
   const response = await ask(path);
   if (!response.ok) throw new ApiError(await said(response));
-  return response.json();
+  return whole(response, "json");
 }
 
 /** @returns {Promise<Blob>} a file of the service */
 export async function getFile(path) {
   const response = await ask(path);
   if (!response.ok) throw new ApiError(await said(response));
-  return response.blob();
+  return whole(response, "blob");
 }
 
 /**
@@ -66,7 +84,7 @@ export async function getFile(path) {
  */
 export async function getRaw(id, kind, slice) {
   const response = await ask(`api/results/${id}/${kind}.raw?slice=${slice}`);
-  const bytes = await response.arrayBuffer();
+  const bytes = await whole(response, "arrayBuffer");
   const [width, height, depth] = ["X-Width", "X-Height", "X-Depth"].map((name) =>
     Number(response.headers.get(name) ?? 1),
   );
@@ -85,6 +103,20 @@ function pause(seconds, signal) {
   });
 }
 
+/** The browser does not send a file that is no longer what was added; that is no fault of the service. */
+async function blamed(error, files) {
+  if (!(error instanceof ApiError) || error.failure.status !== 0) return error;
+  for (const file of files) {
+    try {
+      await file.slice(0, 1).arrayBuffer();
+    } catch {
+      const message = `${file.name} has changed on disk since it was added, or is gone.`;
+      return new ApiError({ message, allowed: null, fix: "remove it here and add it again", status: 0 });
+    }
+  }
+  return error;
+}
+
 /**
  * Adapt to one image; a full queue is asked again when it says so.
  * @param {File[]} files one image, or the slices of a series
@@ -100,8 +132,9 @@ export async function predict(files, recipe, signal, waiting) {
   if (recipe.method) form.append("method", recipe.method);
   if (Object.keys(recipe.settings).length) form.append("settings", JSON.stringify(recipe.settings));
   for (let attempt = 0; attempt < MOST_TRIES; attempt++) {
-    const response = await ask("api/predict", { method: "POST", body: form, signal });
-    if (response.ok) return response.json();
+    const sent = ask("api/predict", { method: "POST", body: form, signal });
+    const response = await sent.catch(async (error) => Promise.reject(await blamed(error, files)));
+    if (response.ok) return whole(response, "json", signal);
     const seconds = Math.min(30, Math.max(0.2, Number(response.headers.get("Retry-After")) || 1));
     waiting(seconds);
     await pause(seconds, signal);

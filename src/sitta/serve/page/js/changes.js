@@ -30,12 +30,13 @@ export class Changes {
   /**
    * @param {import("./state.js").Store} store
    * @param {import("./slices.js").Slices} slices
-   * @param {(method: string) => void} beside runs another method for the chosen image
+   * @param {{beside: (method: string) => void, callOff: (entry: any) => void}} act runs another
+   *   method for the chosen image, or gives up what runs
    */
-  constructor(store, slices, beside) {
+  constructor(store, slices, act) {
     this.store = store;
     this.slices = slices;
-    this.beside = beside;
+    this.act = act;
     byId("other").addEventListener("change", () => this.#choose(byId("other").value));
     store.on(["selection", "view", "about"], () => this.render());
   }
@@ -46,9 +47,10 @@ export class Changes {
     const [kind, name] = value.split(":");
     if (kind === "method") {
       this.store.show({ compare: true });
-      this.beside(name);
+      this.act.beside(name);
       return;
     }
+    this.act.callOff(entry);
     entry.other = entry.history.find((one) => one.id === name) ?? null;
     this.store.changed("selection", "view");
   }
@@ -66,8 +68,9 @@ export class Changes {
       ...earlier.map((one) => ({ value: `result:${one.id}`, text: methodWords(one), group: "Earlier results" })),
       ...methods.map((one) => ({ value: `method:${one.name}`, text: one.title || one.name, group: "Run now" })),
     ];
-    const key = JSON.stringify([options, entry.other?.id]);
-    if (key !== this.made) choices(byId("other"), options, entry.other ? `result:${entry.other.id}` : "");
+    const key = JSON.stringify([options, entry.other?.id, entry.awaited]);
+    const chosen = entry.awaited ? `method:${entry.awaited}` : entry.other && `result:${entry.other.id}`;
+    if (key !== this.made) choices(byId("other"), options, chosen ?? "");
     this.made = key;
     byId("compare-hint").hidden = Boolean(entry.other);
     this.#table(entry, result, entry.other);

@@ -26,7 +26,7 @@ const tools = new Tools(store, viewer, () => beside(store.recipe.method === "sou
 const list = new List(store, slices, (entry) => queue.remove(entry));
 new Panel(store, { say, remove: (entry) => queue.remove(entry), retry });
 new Settings(store, run);
-new Changes(store, slices, beside);
+new Changes(store, slices, { beside, callOff: (entry) => queue.callOff(entry) });
 new Pointer(store, viewer, { slice: (by) => tools.stepSlice(by), hover });
 
 /** Tell what happened, in the status line and to screen readers. @param {string} text */

@@ -8,6 +8,19 @@ import { ApiError, forget, predict } from "./api.js";
 const AT_ONCE = 2;
 const HISTORY = 6;
 const LONG = 3000; // ms: the service replaces a worker that is stopped, which takes a while
+const FAULT = {
+  message: "The page failed at this image, by a fault of its own.",
+  allowed: null,
+  fix: "try again; if it fails again, load the page anew",
+  status: 0,
+};
+
+/** What to say about an error; one that is not of the service is a mistake here, and stays visible. */
+function failureOf(error) {
+  if (error instanceof ApiError) return error.failure;
+  console.error(error);
+  return FAULT;
+}
 
 /**
  * What the service would refuse anyway, after a long upload; null if nothing.
@@ -62,10 +75,11 @@ export class Queue {
   }
 
   #entry(name, files, recipe) {
-    const state = { failure: null, result: null, history: [], other: null, work: null, since: 0, awaited: "", lost: false };
+    const state = { failure: null, result: null, history: [], other: null, lost: false };
+    const under = { work: null, since: 0, aside: null, asked: 0, awaited: "" };
     const key = this.#keys++;
     const own = structuredClone(recipe);
-    return { key, name, files, recipe: own, status: "queued", ...state, window: null, slice: 0 };
+    return { key, name, files, recipe: own, status: "queued", ...state, ...under, window: null, slice: 0 };
   }
 
   /**
@@ -85,6 +99,7 @@ export class Queue {
    * @param {Entry} entry
    */
   renew(entry) {
+    for (const one of entry.history) if (one !== entry.result) this.#drop(one.id);
     Object.assign(entry, { other: null, history: [], lost: true });
     this.again(entry, entry.recipe);
   }
@@ -101,33 +116,50 @@ export class Queue {
    * @param {Recipe} recipe
    */
   async beside(entry, recipe) {
+    this.callOff(entry);
     this.say(`Running ${recipe.method} on ${entry.name}.`);
-    entry.awaited = recipe.method;
+    const aside = new AbortController();
+    Object.assign(entry, { aside, awaited: recipe.method, asked: performance.now() });
     this.store.changed("view");
     try {
-      const { signal } = new AbortController();
-      const result = await predict(entry.files, recipe, signal, () => undefined);
+      const result = await predict(entry.files, recipe, aside.signal, () => undefined);
+      if (entry.aside !== aside) {
+        forget(result.id); // it was called off too late to stop it
+        return;
+      }
       this.#remember(entry, result);
       entry.other = result;
       this.say(`${recipe.method} is done in ${result.seconds.toFixed(1)} s.`);
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      this.say(`${recipe.method}: ${error.failure.message}`);
-    } finally {
-      entry.awaited = "";
+      if (entry.aside !== aside) return;
+      this.say(`${recipe.method}: ${failureOf(error).message}`);
+      if (!entry.other && entry === this.store.selected) this.store.show({ compare: false });
     }
+    Object.assign(entry, { aside: null, awaited: "" });
     this.store.changed("selection", "view");
+  }
+
+  /**
+   * Give up a comparison that is under way; what it comes to is forgotten.
+   * @param {Entry} entry
+   * @param {boolean} [now] stop it even if it is nearly done
+   */
+  callOff(entry, now = false) {
+    if (now || performance.now() - entry.asked > LONG) entry.aside?.abort();
+    Object.assign(entry, { aside: null, awaited: "" });
   }
 
   /** @param {Entry} entry */
   remove(entry) {
     entry.work?.abort();
     entry.work = null;
+    this.callOff(entry, true);
     const order = this.store.sorted();
     const at = order.indexOf(entry);
     this.#waiting = this.#waiting.filter((one) => one !== entry);
     this.store.entries = this.store.entries.filter((one) => one !== entry);
-    for (const { id } of entry.history) this.#drop(id);
+    const kept = new Set([...entry.history, entry.result].filter((one) => one !== null));
+    for (const { id } of kept) this.#drop(id);
     if (this.store.selected === entry) this.store.select(order[at + 1] ?? order[at - 1] ?? null);
     this.store.changed("entries");
     this.say(`${entry.name} is removed.`);
@@ -179,20 +211,20 @@ export class Queue {
       this.#done(entry, result);
     } catch (error) {
       if (entry.work !== work) return;
-      if (!(error instanceof ApiError)) throw error;
-      Object.assign(entry, { status: "failed", failure: error.failure, work: null });
-      this.say(`${entry.name} failed: ${error.failure.message}`);
+      const failure = failureOf(error);
+      Object.assign(entry, { status: "failed", failure, work: null });
+      this.say(`${entry.name} failed: ${failure.message}`);
     }
     this.store.changed("entries", "selection", "view");
   }
 
   #done(entry, result) {
-    const first = entry.result === null;
     const before = entry.result;
-    Object.assign(entry, { status: "done", work: null, result });
-    if (first || entry.slice >= result.slices) entry.slice = result.shown;
+    const slice = before && entry.slice < result.slices ? entry.slice : result.shown;
+    Object.assign(entry, { status: "done", work: null, result, slice });
     this.#remember(entry, result);
-    if (before && !entry.lost) entry.other = before;
+    if (before && entry.lost) this.#drop(before.id);
+    else if (before) entry.other = before;
     entry.lost = false;
     const verdict = result.look ? "Look at this one" : "Nothing unusual was noted";
     this.say(`${entry.name} is done in ${result.seconds.toFixed(2)} s. ${verdict}.`);

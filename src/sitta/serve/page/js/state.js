@@ -58,7 +58,9 @@ import { FITTED } from "./transform.js";
  * @property {Result[]} history all results so far, oldest first
  * @property {Result | null} other what it is compared with
  * @property {AbortController | null} work
- * @property {string} awaited method that runs to be compared with
+ * @property {AbortController | null} aside of the method that runs to be compared with
+ * @property {number} asked when that was sent
+ * @property {string} awaited its name
  * @property {boolean} lost whether the service has forgotten its result
  * @property {number} since when it was sent
  * @property {{low: number, high: number} | null} window
