@@ -46,6 +46,20 @@ def test_what_is_made_later_counts_too(store):
         store.get(first)
 
 
+def test_files_that_go_while_they_are_counted_do_not_matter(store, monkeypatch):
+    name = filled(store, 400)
+    folder = store.root / f"result-{name}"
+    there = list(folder.iterdir())
+    draft = folder / "y.draft"  # another request gives it its name at this moment
+    monkeypatch.setattr("pathlib.Path.iterdir", lambda _: iter([draft, *there]))
+    store.measure(name)
+    assert store.size == 400
+    monkeypatch.undo()
+    store.drop(name)
+    store.measure(name)
+    assert store.size == 0
+
+
 def test_one_that_is_too_large_is_kept_until_the_next(store):
     large = filled(store, 5000)
     assert store._entries[large].size == 5000

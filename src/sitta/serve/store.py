@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,8 +97,9 @@ class Store:
 
     def measure(self, name: str) -> None:
         """Count the files of a result again, after one was made."""
-        if name in self._entries:
-            self._entries[name].size = _bytes(self._entries[name].folder)
+        entry = self._entries.get(name)
+        if entry is not None:
+            entry.size = _bytes(entry.folder)
 
     def get(self, name: str) -> Entry:
         """A result.
@@ -141,7 +142,13 @@ class Store:
 
 
 def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir())
+    """Of the files that are there: drafts get their names, and results go, at any moment."""
+    found = 0
+    with suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            with suppress(FileNotFoundError):
+                found += path.stat().st_size
+    return found
 
 
 def sweep(where: Path) -> None:
