@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from sitta.errors import SittaError
+from sitta.serve import pool
 from tests.serve.conftest import TIGHT
 
 
@@ -69,6 +70,19 @@ def test_a_job_over_its_time_ends_with_its_worker(without_models):
     wait_until(lambda: asked.send().status_code == 200)
     assert asked.service.pool.restarts == 1
     assert not [p for p in asked.service.store.root.iterdir() if p.name.startswith("upload")]
+
+
+def test_a_worker_that_starts_is_not_ready(without_models, monkeypatch):
+    asked = without_models()
+    go, ready = threading.Event(), pool.Worker.ready
+    monkeypatch.setattr(pool.Worker, "ready", lambda self: go.wait(60) and ready(self))
+    assert asked.send(**told(die=True)).status_code == 413
+    try:
+        wait_until(lambda: asked.service.pool.pids)
+        assert asked.get("/healthz").json()["workers"] == 0
+    finally:
+        go.set()
+    wait_until(lambda: asked.get("/healthz").json()["workers"] == 1)
 
 
 def _is_running(pid):

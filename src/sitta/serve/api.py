@@ -208,11 +208,12 @@ async def delete(request: Request, id: Annotated[str, Path(max_length=64)]) -> N
     _service(request).store.delete(id)
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", responses=doc.errors(), summary="Whether it works")
 async def health(request: Request) -> schemas.Health:
-    """Answers as long as the server does; asks for no token."""
+    """Answers as long as the server does, with the workers that are ready; asks for no token."""
     pool = _service(request).pool
-    return schemas.Health(status="ok", workers=len(pool.pids), queue=pool.waiting)
+    return schemas.Health(status="ok", workers=pool.ready, queue=pool.waiting)
 
 
 @router.get("/metrics", responses=doc.TEXT | doc.errors(), summary="Counts and times", **doc.PLAIN)

@@ -80,6 +80,7 @@ class Pool:
         self.restarts = self.inside = self.running = 0
         self.known: dict[str, Any] = {}
         self._workers: list[Worker] = []
+        self._starting = 0
         self._idle: asyncio.Queue[Worker] = asyncio.Queue()
         self._threads = ThreadPoolExecutor(2 * workers + 1, thread_name_prefix="sitta-worker")
         self._renewals: set[asyncio.Task[None]] = set()
@@ -104,6 +105,11 @@ class Pool:
     def pids(self) -> list[int]:
         """Of the workers."""
         return [worker.pid for worker in self._workers]
+
+    @property
+    def ready(self) -> int:
+        """Workers that have loaded their models."""
+        return max(0, len(self._workers) - self._starting)
 
     @property
     def waiting(self) -> int:
@@ -217,6 +223,7 @@ class Pool:
         while not self._closed:
             worker = await loop.run_in_executor(self._threads, Worker, self.orders)
             self._workers.append(worker)
+            self._starting += 1
             try:
                 await loop.run_in_executor(self._threads, worker.ready)
             except SittaError as error:
@@ -227,6 +234,8 @@ class Pool:
             else:
                 self._idle.put_nowait(worker)
                 return
+            finally:
+                self._starting -= 1
 
     def close(self) -> None:
         """End all workers at once."""
