@@ -1,9 +1,14 @@
 """Who may ask: hosts, origins, tokens, and the headers on every answer."""
 
+import re
+from pathlib import Path
+
+import httpx
 import pytest
 
 from sitta.errors import InvalidSetting
 from sitta.serve.guard import Guard
+from sitta.serve.run import _greeting
 
 TOKEN = "correct horse battery"  # noqa: S105
 ELSEWHERE = "http://elsewhere.example"
@@ -86,6 +91,41 @@ def test_without_the_token_nothing_is_told(guarded):
     assert asked.get("/api/models", headers=shown).status_code == 200
 
 
+def test_people_without_the_token_are_led_to_the_form(guarded):
+    asked = guarded(guard=Guard(token=TOKEN))
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for verb in ("GET", "HEAD"):
+        answer = asked.ask(verb, "/", headers=browser)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+        assert asked.ask(verb, "/login", headers=browser).status_code == 200
+    for path in ("/api/models", "/metrics", "/page/js/main.js"):
+        assert asked.get(path, headers=browser).status_code == 401
+    assert asked.ask("POST", "/", headers=browser).status_code == 401
+    assert asked.get("/", headers={**browser, "host": "elsewhere.example"}).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz"])
+def test_monitors_may_ask_by_head(guarded, path):
+    asked = guarded()
+    assert asked.ask("HEAD", path).status_code == 200
+    assert asked.ask("HEAD", "/metrics").status_code == 405
+
+
+def test_what_the_documented_proxy_passes_on_is_enough(on_a_port):
+    """The cookie is kept to HTTPS, and a page on another port than 443 may send."""
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "serve.md").read_text("utf-8")
+    block = text.split("```nginx")[1].split("```")[0]
+    passed = dict(re.findall(r"proxy_set_header (\S+) (\S+);", block))
+    known = {"$http_host": "sitta.example:8443", "$host": "sitta.example", "$scheme": "https"}
+    headers = {name: known[value] for name, value in passed.items()}
+    asked = on_a_port(guard=Guard(token=TOKEN, names=frozenset({"sitta.example"})))
+    headers |= {"Origin": "https://sitta.example:8443"}
+    address = f"http://127.0.0.1:{asked.port}/login"
+    answer = httpx.post(address, headers=headers, data={"token": TOKEN})
+    assert answer.status_code == 303
+    assert answer.headers["set-cookie"].endswith("; Secure")
+
+
 @pytest.mark.parametrize("way", ["link", "form"])
 def test_a_browser_logs_in_once(guarded, way):
     asked = guarded(guard=Guard(token=TOKEN))
@@ -122,3 +162,9 @@ def test_the_network_is_served_with_a_token_or_on_purpose():
     assert Guard("0.0.0.0", insecure=True).token is None  # noqa: S104
     assert Guard("::1").token is None
     assert TOKEN not in repr(Guard("0.0.0.0", TOKEN))  # noqa: S104
+
+
+def test_the_greeting_says_how_the_token_is_shown():
+    said = _greeting(Guard(token=TOKEN), 8642, [{"name": "none"}])
+    assert "people enter it there, programs send it in a header" in said
+    assert TOKEN not in said

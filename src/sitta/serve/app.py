@@ -31,6 +31,7 @@ LOGIN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sit
 autocomplete="current-password" autofocus required></label> <button>Enter</button></form>
 <p>{use}</p></main></body></html>"""
 TOKEN_BYTES = 4096
+SEEN = ["GET", "HEAD"]  # monitors ask by HEAD
 
 
 def create_app(service: Service, guard: Guard) -> ASGIApp:
@@ -83,7 +84,7 @@ def _add_page(app: FastAPI) -> None:
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         return FileResponse(files[name], media_type=kind, headers={"Cache-Control": "no-cache"})
 
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=SEEN, include_in_schema=False)
     async def index(request: Request, token: str | None = None) -> Response:
         if token is not None:
             return _logged_in(request, token)
@@ -93,7 +94,7 @@ def _add_page(app: FastAPI) -> None:
     async def page(name: str) -> Response:
         return found(name)
 
-    @app.get("/login", include_in_schema=False)
+    @app.api_route("/login", methods=SEEN, include_in_schema=False)
     async def form() -> Response:
         return _login("This service asks for its token.")
 

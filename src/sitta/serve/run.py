@@ -112,7 +112,7 @@ def _greeting(guard: Guard, port: int, models: Sequence[dict[str, str]]) -> str:
     names = ", ".join(model["name"] for model in models)
     lines = [f"Sitta serves {names}", f"  page  http://{host}:{port}/"]
     if guard.token is not None:
-        lines.append("  asks for the token, in a browser too")
+        lines.append("  asks for the token: people enter it there, programs send it in a header")
     elif guard.insecure:
         lines.append("  anyone who can reach this address can use it (--insecure)")
     return "\n".join([*lines, "For research. Not a medical device. Ctrl-C ends it."])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sitta.serve.guard import HEADERS, Guard
@@ -48,11 +48,14 @@ class Shell:
 
     async def inside(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What is asked for, or a refusal."""
+        headers = Headers(scope=scope)
         try:
             login = "token" in parse_qs(scope["query_string"].decode("latin-1"))
-            self._guard.check(scope["method"], scope["path"], Headers(scope=scope), login)
+            self._guard.check(scope["method"], scope["path"], headers, login)
         except Refusal as error:
-            await answered(error)(scope, receive, send)
+            shown = error.status == 401 and _is_visit(scope, headers)
+            response: Response = RedirectResponse("/login", 303) if shown else answered(error)
+            await response(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -116,6 +119,12 @@ class _Exchange:
                     left -= len((await self.receive()).get("body", b""))
         except TimeoutError:
             return
+
+
+def _is_visit(scope: Scope, headers: Headers) -> bool:
+    """Whether a person opens the page, who is better served by a form than by JSON."""
+    page = scope["path"] == "/" and scope["method"] in ("GET", "HEAD")
+    return page and "text/html" in headers.get("accept", "").lower()
 
 
 def answered(error: Refusal) -> JSONResponse:
