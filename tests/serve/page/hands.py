@@ -56,6 +56,16 @@ def coloured(pixels, colour, far=40):
 
 
 @functools.cache
+def expected_uncertainty(path, method):
+    """The map of a method, in bits."""
+    loaded = load_model("phantom-alder")
+    adapt = adapter(loaded.model, Plan("phantom-alder", method=method))
+    maps = frozenset({"uncertainty"})
+    done = predict_file(Item(path, path.name, path.name), adapt, loaded.preprocess, maps)
+    return np.squeeze(np.asarray(done.maps["uncertainty"]))
+
+
+@functools.cache
 def expected(path, **settings):
     """What the Python API says about a file."""
     loaded = load_model("phantom-alder")

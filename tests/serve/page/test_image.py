@@ -17,6 +17,7 @@ from tests.serve.page.hands import (
     coloured,
     drop,
     expected,
+    expected_uncertainty,
     picture,
     settled,
     until,
@@ -154,6 +155,64 @@ def test_two_methods_side_by_side_are_linked(opened, files):
         assert (picture(tab, pane) != old).mean() > 0.05
     tab.click("#show-compare")
     assert tab.locator("#figure-other").is_hidden()
+
+
+def test_lambda_is_kept_when_the_grid_changes(opened, files):
+    tab = opened(width=1440)
+    tab.set_input_files("#files", files["rowan"])
+    settled(tab)
+    most = "() => document.querySelector('#lambda').max"
+    tab.fill("#set-step", "0.1")
+    tab.keyboard.press("Tab")
+    until(tab, most, "10")
+    tab.locator("#lambda").fill("10")
+    assert tab.inner_text("#member") == "λ 0"
+    tab.click("#settings-reset")
+    until(tab, most, "5")
+    assert tab.inner_text("#member") == "λ 0"
+    now, last = (tab.locator(name).last for name in ("#curve .now", "#curve .dot"))
+    assert now.get_attribute("x1") == last.get_attribute("cx")
+    tab.keyboard.press("Escape")
+    tab.locator("#lambda").fill("2")
+    until(tab, "() => document.querySelector('#member').textContent", "λ 0.6")
+    tab.fill("#set-step", "0.25")
+    tab.keyboard.press("Tab")
+    until(tab, most, "4")
+    assert tab.inner_text("#member") == "λ 0.5, nearest to 0.6"
+    tab.click("#show-compare")
+    until(tab, "() => document.querySelector('#caption-other').textContent.endsWith('λ 0.6')")
+    assert tab.inner_text("#caption-now").endswith("member at λ 0.5")
+    tab.locator("#lambda").fill("4")
+    until(tab, "() => !document.querySelector('#caption-now').textContent.includes('member')")
+    assert "member" not in tab.inner_text("#caption-other")
+
+
+def test_the_pointer_reads_the_picture_below_it(opened, files):
+    tab = opened(width=1440)
+    tab.set_input_files("#files", files["rowan"])
+    settled(tab)
+    tab.select_option("#other", "method:source")
+    until(tab, "() => document.querySelector('#caption-other').textContent.startsWith('source ·')")
+    tab.select_option("#heat", "uncertainty")
+    until(tab, "() => !document.querySelector('#legend').hidden")
+    tab.wait_for_timeout(300)
+    maps = {
+        name: np.round(expected_uncertainty(files["rowan"], name) * 255) / 255
+        for name in ("intent", "source")
+    }
+    row, column = np.unravel_index(np.abs(maps["intent"] - maps["source"]).argmax(), (128, 128))
+    for pane, name in (("#pane-now", "intent"), ("#pane-other", "source")):
+        box = tab.locator(pane).bounding_box()
+        side = 0.985 * min(box["width"], box["height"]) / 128
+        across = box["x"] + box["width"] / 2 + (column + 0.5 - 64) * side
+        down = box["y"] + box["height"] / 2 + (row + 0.5 - 64) * side
+        tab.mouse.move(across, down)
+        until(tab, "() => document.querySelector('#readout').textContent.includes('bit')")
+        tab.wait_for_timeout(100)
+        said = tab.inner_text("#readout")
+        assert said.startswith(f"x {column}  y {row}")
+        bits = float(re.search(r"([\d.]+) bit", said)[1])
+        assert bits == pytest.approx(maps[name][row, column], abs=0.011)
 
 
 def test_step_through_a_volume(opened, files):

@@ -213,6 +213,45 @@ def test_slices_of_a_series_are_one_image(call, explicit):
     assert names.index("scan/b9.png") < names.index("scan/b10.png")
 
 
+def test_what_cannot_be_read_of_a_drop_is_counted(call):
+    code = """async (m) => {
+      const file = (name, fine = true) => ({ isFile: true, fullPath: `/in/${name}`,
+        file: (ok, bad) => (fine ? ok(new File(["x"], name)) : bad(new DOMException("gone"))) });
+      const folder = (...all) => ({ isFile: false, createReader: () => ({
+        readEntries: (ok) => ok(all.splice(0, 100)) }) });
+      const closed = { createReader: () => ({ readEntries: (_, bad) => bad(new Error("no")) }) };
+      const many = Array.from({ length: m.MOST }, (_, i) => file(`${i}.png`));
+      const drop = (...all) => m.dropped({ items: all.map((e) => (
+        { webkitGetAsEntry: () => e })) });
+      const told = ({ found, unread, cut }) => [found.length, unread, cut];
+      return [
+        told(await drop(folder(file("a.png"), file("b.png", false), folder(file("c"))), closed)),
+        told(await drop(folder(...many))),
+        told(await drop(folder(folder(...many), file("z.png")), file("y.png"))),
+      ];
+    }"""
+    assert call("drop", code) == [[2, 2, False], [2000, 0, False], [2000, 0, True]]
+
+
+def test_a_file_that_goes_while_it_is_looked_at_is_counted(call):
+    code = """(m) => {
+      const gone = new File(["x"], "b.dcm");
+      gone.slice = () => ({ arrayBuffer: () => Promise.reject(new Error("gone")) });
+      const found = [new File(["x"], "a.png"), gone].map((file) => ({ file, path: file.name }));
+      return m.gather(found).then(({ wanted, skipped, lost }) => [wanted.length, skipped, lost]);
+    }"""
+    assert call("drop", code) == [1, 0, 1]
+
+
+def test_the_member_nearest_in_lambda_is_chosen(call):
+    code = "(m, lambdas, lam, member) => m.nearest(lambdas, { lam, member })"
+    fine = [1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0]
+    assert call("state", code, fine, 0.3, 99) == 7
+    assert call("state", code, [1, 0.8, 0.6, 0.4, 0.2, 0], 0, 10) == 5
+    assert call("state", code, [1, 0.8, 0.6, 0.4, 0.2, 0], 0.45, 5) == 3
+    assert call("state", code, [0.5, 0.5, 0], 0.5, 1) == 1  # one of two that are alike
+
+
 @pytest.mark.parametrize("asked", ["getRaw('a', 'mask', 0)", "getFile('x')", "getJson('x')"])
 def test_what_is_cut_short_is_said_in_a_sentence(call, asked):
     code = """async (m) => {

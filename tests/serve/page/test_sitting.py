@@ -136,6 +136,10 @@ def test_phone(opened, files):
     tab.select_option("#other", "method:source")
     until(tab, "() => !document.querySelector('#caption-other').textContent.includes('running')")
     assert tab.evaluate(wide) == 360
+    across = "() => ['#caption-other', '.zoom'].map((n) => document.querySelector(n)).map((e) => "
+    across += "e.getBoundingClientRect().toJSON())"
+    caption, zoom = tab.evaluate(across)
+    assert caption["right"] <= zoom["left"] or caption["top"] >= zoom["bottom"]
     tab.click(".adjust summary")
     beyond = "() => [...document.querySelectorAll('body *')].filter((e) => e.checkVisibility() && "
     beyond += "!e.closest('svg, #list, .hidden') && e.getBoundingClientRect().right > 361)"
@@ -174,13 +178,55 @@ def test_an_image_dropped_right_after_a_change_is_sent_once(opened, files):
     sent = []
     tab.set_input_files("#files", files["rowan"])
     settled(tab)
-    tab.on("request", lambda request: sent.append(request.method))
+    tab.on("response", lambda one: sent.append(one) if one.request.method == "POST" else None)
     tab.select_option("#method", "source")
     drop(tab, files["volume"])
     settled(tab, 2)
     tab.wait_for_timeout(600)  # the change itself waits for a while before it is used
-    assert sent.count("POST") == 1
+    told = sorted((one.json()["name"], one.json()["method"]) for one in sent)
+    assert told == [("scene-0000.nii.gz", "source"), ("scene-0000.png", "source")]
     assert "source" in tab.inner_text("#facts")
+
+
+def test_a_setting_changed_just_before_another_image_is_chosen_is_kept(opened, files):
+    tab = opened()
+    tab.set_input_files("#files", files["rowan"])
+    settled(tab)
+    tab.set_input_files("#files", files["volume"])
+    settled(tab, 2)
+    tab.click(".item:has-text('.png')")
+    until(tab, "() => document.querySelector('#name').textContent.endsWith('.png')")
+    tab.evaluate(
+        """async () => {
+          const method = document.querySelector('#method');
+          method.value = 'source';
+          method.dispatchEvent(new Event('change'));
+          await new Promise((done) => setTimeout(done));
+          const items = [...document.querySelectorAll('.item')];
+          items.find((one) => one.textContent.includes('.nii.gz')).click();
+        }"""
+    )
+    status = "() => document.querySelector('#status').textContent"
+    until(tab, f"{status}.startsWith('scene-0000.png is done')")
+    assert tab.input_value("#method") == "intent"
+    assert "· intent ·" in tab.inner_text("#facts")
+    tab.click(".item:has-text('.png')")
+    until(tab, "() => document.querySelector('#facts').textContent.includes('· source ·')")
+    assert tab.input_value("#method") == "source"
+
+
+def test_a_folder_with_too_many_files_says_so(opened, tmp_path):
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(2001):
+        (folder / f"{number}.txt").touch()
+    tab = opened()
+    drop(tab, folder)
+    until(tab, "() => document.querySelector('#status').textContent !== ''")
+    assert tab.inner_text("#status") == (
+        "There is no image in it. 2000 files passed over: no image. "
+        "Only the first 2000 files were looked at: drop the others later, or use sitta predict."
+    )
 
 
 def test_a_result_that_is_gone_is_made_again(opened, files):
@@ -229,3 +275,9 @@ def test_a_graph_has_its_method_built_in(opened, files):
     assert tab.locator("#settings .set").count() == 0
     assert "built in" in tab.inner_text("#method-about")
     assert b'name="method"' not in sent[0]
+    assert tab.locator("#show-compare").is_disabled()
+    assert "no other to compare with" in tab.get_attribute("#show-compare", "title")
+    assert "no other to compare with" in tab.inner_text("#compare-hint")
+    tab.keyboard.press("c")
+    tab.wait_for_timeout(200)
+    assert (len(sent), tab.get_attribute("#show-compare", "aria-pressed")) == (1, "false")

@@ -16,6 +16,11 @@ const FIGURES = [
   ["Doubt", "doubt", 3],
 ];
 
+const HINT = "Change the method or a setting above, or choose a method here, and see what it changes.";
+
+/** Why there is nothing to compare with. */
+export const ALONE = "This model has its one method built in: there is no other to compare with.";
+
 /** One line of the table. */
 function line(name, before, now, digits) {
   const known = typeof before === "number" && typeof now === "number";
@@ -60,9 +65,7 @@ export class Changes {
     const result = entry?.result;
     if (!entry || !result) return;
     const earlier = entry.history.filter((one) => one !== result);
-    const model = this.store.about.models.find((one) => one.name === result.model);
-    const fits = ({ name }) => name !== result.method && (model?.methods?.includes(name) ?? true);
-    const methods = model?.graph ? [] : this.store.about.methods.filter(fits);
+    const methods = this.store.rivals(result);
     const options = [
       { value: "", text: "nothing" },
       ...earlier.map((one) => ({ value: `result:${one.id}`, text: methodWords(one), group: "Earlier results" })),
@@ -73,6 +76,7 @@ export class Changes {
     if (key !== this.made) choices(byId("other"), options, chosen ?? "");
     this.made = key;
     byId("compare-hint").hidden = Boolean(entry.other);
+    byId("compare-hint").textContent = methods.length ? HINT : ALONE;
     this.#table(entry, result, entry.other);
   }
 

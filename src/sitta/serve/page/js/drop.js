@@ -3,52 +3,60 @@
 import { series } from "./dicom.js";
 
 /** @typedef {{file: File, path: string, asked: boolean}} Found asked: named itself, not by a folder */
+/** @typedef {{found: Found[], unread: number, cut: boolean}} Haul unread: what could not be opened */
 /** @typedef {{name: string, files: File[]}} Wanted */
 
 const ENDINGS = /\.(png|jpe?g|tiff?|bmp|gif|nii|nii\.gz|dcm|dicom|ima)$/i;
-const MOST = 2000;
 
-/** All files below an entry of a drop. @returns {Promise<Found[]>} */
-async function below(entry, asked) {
-  if (entry.isFile) {
-    const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
-    return [{ file, path: entry.fullPath.replace(/^\//, ""), asked }];
-  }
-  const reader = entry.createReader();
-  const found = [];
-  for (;;) {
-    const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
-    if (some.length === 0) return found;
-    for (const one of some) {
-      if (found.length < MOST) found.push(...(await below(one, false)));
+/** Files of one drop; who has more is better served by sitta predict. */
+export const MOST = 2000;
+
+/** Take what an entry of a drop is, or all that is below it. @param {Haul} haul */
+async function collect(entry, asked, haul) {
+  haul.cut ||= haul.found.length >= MOST;
+  if (haul.cut) return;
+  try {
+    if (entry.isFile) {
+      const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
+      haul.found.push({ file, path: entry.fullPath.replace(/^\//, ""), asked });
+      return;
     }
+    const reader = entry.createReader();
+    while (!haul.cut) {
+      const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+      if (some.length === 0) return;
+      for (const one of some) await collect(one, false, haul);
+    }
+  } catch {
+    haul.unread++; // gone meanwhile, or not allowed
   }
 }
 
 /**
  * What was dropped. The list of items is only alive until the first await.
  * @param {DataTransfer} transfer
- * @returns {Promise<Found[]>}
+ * @returns {Promise<Haul>}
  */
 export async function dropped(transfer) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   if (entries.length === 0) return chosen(transfer.files);
-  const found = [];
-  for (const entry of entries) found.push(...(await below(entry, true)));
-  return found;
+  const haul = { found: [], unread: 0, cut: false };
+  for (const entry of entries) await collect(entry, true, haul);
+  return haul;
 }
 
 /**
  * What was chosen by a button.
  * @param {Iterable<File>} files
- * @returns {Found[]}
+ * @returns {Haul}
  */
 export function chosen(files) {
-  return [...files].map((file) => ({
+  const found = [...files].map((file) => ({
     file,
     path: file.webkitRelativePath || file.name,
     asked: !file.webkitRelativePath,
   }));
+  return { found, unread: 0, cut: false };
 }
 
 /** Of a folder, only what looks like an image: hidden files and texts are passed over. */
@@ -60,21 +68,26 @@ function looksRight({ file, asked }) {
 /**
  * One item an image; DICOM files of one series are one volume.
  * @param {Found[]} found
- * @returns {Promise<{wanted: Wanted[], skipped: number}>}
+ * @returns {Promise<{wanted: Wanted[], skipped: number, lost: number}>}
  */
 export async function gather(found) {
   const right = found.filter(looksRight);
   right.sort((a, b) => a.path.localeCompare(b.path, "en", { numeric: true }));
   /** @type {Map<string, Wanted>} */
   const groups = new Map();
+  let lost = 0;
   for (const { file, path } of right) {
-    const uid = await series(file);
+    const uid = await series(file).catch(() => undefined); // undefined: it cannot be read
+    if (uid === undefined) {
+      lost++;
+      continue;
+    }
     const group = groups.get(uid ?? path);
     if (group && uid) group.files.push(file);
     else groups.set(uid ?? path, { name: path, files: [file] });
   }
   const wanted = [...groups.values()].map((one) => (one.files.length > 1 ? seriesNamed(one) : one));
-  return { wanted, skipped: found.length - right.length };
+  return { wanted, skipped: found.length - right.length, lost };
 }
 
 /** A series is called by its folder. */
@@ -85,7 +98,7 @@ function seriesNamed({ name, files }) {
 
 /**
  * Tell when something is dropped anywhere on the page.
- * @param {(found: Promise<Found[]>) => void} take
+ * @param {(haul: Promise<Haul>) => void} take
  */
 export function onDrop(take) {
   const root = document.documentElement;

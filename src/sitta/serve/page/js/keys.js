@@ -12,7 +12,7 @@ const NUDGE = 0.03;
  * @param {any} parts
  * @returns {Array<{keys: string[], text: string, act: () => void}>}
  */
-function shortcuts({ tools, list, store, dialogs }) {
+function shortcuts({ tools, list, dialogs }) {
   return [
     { keys: ["j"], text: "Next image", act: () => list.step(1) },
     { keys: ["k"], text: "Image before", act: () => list.step(-1) },
@@ -22,8 +22,8 @@ function shortcuts({ tools, list, store, dialogs }) {
     { keys: ["d"], text: "Differences", act: () => tools.toggle("changes") },
     { keys: ["h"], text: "Next heat map, or none", act: () => tools.nextHeat() },
     { keys: ["c"], text: "Side by side", act: () => tools.toggle("compare") },
-    { keys: ["["], text: "Member nearer to training", act: () => tools.member(store.look.member - 1) },
-    { keys: ["]"], text: "Member nearer to this image", act: () => tools.member(store.look.member + 1) },
+    { keys: ["["], text: "Member nearer to training", act: () => tools.stepMember(-1) },
+    { keys: ["]"], text: "Member nearer to this image", act: () => tools.stepMember(1) },
     { keys: [",", "PageUp"], text: "Slice before", act: () => tools.stepSlice(-1) },
     { keys: [".", "PageDown"], text: "Next slice", act: () => tools.stepSlice(1) },
     { keys: ["+", "="], text: "Zoom in", act: () => tools.zoom(1.5) },

@@ -62,7 +62,7 @@ export class List {
     const items = order.map((entry) => this.#item(entry));
     const same = items.length === this.box.children.length && items.every((item, i) => item === this.box.children[i]);
     if (!same) this.box.replaceChildren(...items);
-    if (focused && !same) this.#focus();
+    if (focused && !same) this.focus();
     this.#count();
     document.documentElement.classList.toggle("empty", order.length === 0);
   }
@@ -117,7 +117,7 @@ export class List {
     try {
       const kinds = ["image", "mask"].map((kind) => this.slices.get(result, kind, result.shown));
       const [image, mask] = await Promise.all(kinds);
-      const rest = { source: null, members: null, heat: null, other: null, ratio: ratioOf(result) };
+      const rest = { source: null, members: null, lambdas: [], heat: null, other: null, ratio: ratioOf(result) };
       const classes = result.classes.length;
       thumbnail(known.canvas, { image, mask, ...rest, classes, window: presets(result).Auto });
     } catch {
@@ -126,7 +126,7 @@ export class List {
   }
 
   /** Put the focus on the chosen image. */
-  #focus() {
+  focus() {
     const chosen = this.store.selected && this.#items.get(this.store.selected);
     chosen?.item.focus({ preventScroll: true });
   }
@@ -153,6 +153,6 @@ export class List {
     event.preventDefault();
     event.stopPropagation();
     this.render();
-    this.#focus();
+    this.focus();
   }
 }

@@ -3,7 +3,7 @@
 import { ApiError, getFile, getJson } from "./api.js";
 import { Changes } from "./changes.js";
 import { byId, fill, make } from "./dom.js";
-import { chosen, gather, onDrop } from "./drop.js";
+import { MOST, chosen, gather, onDrop } from "./drop.js";
 import { listen } from "./keys.js";
 import { List } from "./list.js";
 import { Panel } from "./panel.js";
@@ -22,9 +22,9 @@ const store = new Store();
 const slices = new Slices();
 const queue = new Queue(store, slices, say);
 const viewer = new Viewer(store, slices, gone);
-const tools = new Tools(store, viewer, () => beside(store.recipe.method === "source" ? "intent" : "source"));
-const list = new List(store, slices, (entry) => queue.remove(entry));
-new Panel(store, { say, remove: (entry) => queue.remove(entry), retry });
+const tools = new Tools(store, viewer, compare);
+const list = new List(store, slices, remove);
+new Panel(store, { say, remove, retry });
 new Settings(store, run);
 new Changes(store, slices, { beside, callOff: (entry) => queue.callOff(entry) });
 new Pointer(store, viewer, { slice: (by) => tools.stepSlice(by), hover });
@@ -43,15 +43,30 @@ function gone(entry, failure) {
   }
 }
 
+/** The button is gone then, so the focus goes to the image in the list, which says how far it is. */
 function retry(entry) {
   queue.again(entry, store.recipe);
+  list.focus();
 }
 
-/** Use the settings: for the chosen image, or for all; not where they are at work already. */
-function run(all) {
-  const entries = all ? store.entries : [store.selected];
-  const same = (entry) => entry.status !== "failed" && JSON.stringify(entry.recipe) === JSON.stringify(store.recipe);
-  for (const entry of entries) if (entry && !same(entry)) queue.again(entry, store.recipe);
+/** After the last one, what has the focus is gone; the page starts over. */
+function remove(entry) {
+  queue.remove(entry);
+  list.render();
+  if (store.entries.length === 0) /** @type {any} */ (document.querySelector(".start [data-choose]")).focus();
+}
+
+/** Use settings for images that are still here; not where they are at work already. */
+function run(entries, recipe) {
+  const same = (entry) => entry.status !== "failed" && JSON.stringify(entry.recipe) === JSON.stringify(recipe);
+  for (const entry of entries) if (store.entries.includes(entry) && !same(entry)) queue.again(entry, recipe);
+}
+
+/** What people most likely want to see beside a result. */
+function compare() {
+  const names = store.selected?.result ? store.rivals(store.selected.result).map(({ name }) => name) : [];
+  const method = ["source", "intent"].find((name) => names.includes(name)) ?? names[0];
+  if (method) beside(method);
 }
 
 function beside(method) {
@@ -59,12 +74,17 @@ function beside(method) {
   if (entry) queue.beside(entry, { model: entry.recipe.model, method, settings: {} });
 }
 
-/** @param {Promise<any[]> | any[]} coming files that were dropped or chosen */
+/** @param {any} coming files that were dropped or chosen, or a promise of them */
 async function take(coming, recipe = store.recipe) {
-  const found = await coming;
-  const { wanted, skipped } = await gather(found);
-  const passed = skipped ? ` ${count(skipped, "file")} passed over: no image.` : "";
-  say(wanted.length ? `${count(wanted.length, "image")} taken.${passed}` : `There is no image in it.${passed}`);
+  const { found, unread, cut } = await coming;
+  const { wanted, skipped, lost } = await gather(found);
+  const told = [
+    wanted.length ? `${count(wanted.length, "image")} taken.` : "There is no image in it.",
+    skipped && `${count(skipped, "file")} passed over: no image.`,
+    unread + lost && `${count(unread + lost, "file")} could not be read.`,
+    cut && `Only the first ${MOST} files were looked at: drop the others later, or use sitta predict.`,
+  ];
+  say(told.filter(Boolean).join(" "));
   const added = queue.add(wanted, recipe);
   if (added.length) store.select(added[0]);
 }
@@ -82,9 +102,9 @@ async function takeSample({ name, model }) {
   }
 }
 
-/** What is below the pointer. */
-function hover(at) {
-  const [scene] = viewer.scenes;
+/** What is below the pointer. @param {{x: number, y: number} | null} at @param {number} pane */
+function hover(at, pane = 0) {
+  const scene = viewer.scenes[pane];
   const box = byId("readout");
   const { width = 0, height = 0 } = scene?.image ?? {};
   box.hidden = !scene || !at || at.x < 0 || at.y < 0 || at.x >= width || at.y >= height;
@@ -92,7 +112,7 @@ function hover(at) {
   const i = at.y * width + at.x;
   const channels = scene.image.values.length / (width * height);
   const values = [...scene.image.values.subarray(i * channels, (i + 1) * channels)].map(short);
-  const name = store.selected?.result?.classes[scene.mask.values[i] - 1] ?? "background";
+  const name = viewer.shown?.results[pane]?.classes[scene.mask.values[i] - 1] ?? "background";
   const bits = scene.heat ? ` · ${(scene.heat.values[i] / 255).toFixed(2)} bit` : "";
   box.textContent = `x ${at.x}  y ${at.y} · ${values.join(" ")} · ${name}${bits}`;
 }

@@ -15,7 +15,7 @@ export class Pointer {
   /**
    * @param {import("./state.js").Store} store
    * @param {import("./viewer.js").Viewer} viewer
-   * @param {{slice: (by: number) => void, hover: (at: {x: number, y: number} | null) => void}} act
+   * @param {{slice: (by: number) => void, hover: (at: {x: number, y: number} | null, pane?: number) => void}} act
    */
   constructor(store, viewer, act) {
     this.store = store;
@@ -45,19 +45,23 @@ export class Pointer {
   }
 
   #press(pane, event) {
-    if (!this.viewer.picture()) return;
+    if (!this.viewer.picture(this.#number(pane))) return;
     this.#down.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
     pane.canvas.setPointerCapture(event.pointerId);
   }
 
+  #number(pane) {
+    return this.viewer.panes.indexOf(pane);
+  }
+
   #move(pane, event) {
-    const picture = this.viewer.picture();
+    const picture = this.viewer.picture(this.#number(pane));
     const at = { x: event.offsetX, y: event.offsetY };
     const before = this.#down.get(event.pointerId);
     if (!picture) return;
     if (!before) {
       const { sx, sy, tx, ty } = place(this.store.look.view, picture, pane.box);
-      this.act.hover({ x: Math.floor((at.x - tx) / sx), y: Math.floor((at.y - ty) / sy) });
+      this.act.hover({ x: Math.floor((at.x - tx) / sx), y: Math.floor((at.y - ty) / sy) }, this.#number(pane));
       return;
     }
     if (this.#down.size === 2) this.#pinch(pane, event.pointerId, at, picture);
@@ -90,7 +94,7 @@ export class Pointer {
 
   /** Slices of a volume; zoom of an image, or with Ctrl or Shift. */
   #roll(pane, event) {
-    const picture = this.viewer.picture();
+    const picture = this.viewer.picture(this.#number(pane));
     const entry = this.store.selected;
     if (!picture || !entry?.result) return;
     event.preventDefault();

@@ -58,11 +58,15 @@ const byImportance = (a, b) => FIRST.indexOf(a.name) - FIRST.indexOf(b.name);
 /** The form. */
 export class Settings {
   #timer = 0;
+
+  /** @type {{entry: any, recipe: any} | null} what the timer waits for */
+  #due = null;
+
   #made = "";
 
   /**
    * @param {import("./state.js").Store} store
-   * @param {(all: boolean) => void} run with what is in store.recipe
+   * @param {(entries: any[], recipe: any) => void} run
    */
   constructor(store, run) {
     this.store = store;
@@ -72,7 +76,8 @@ export class Settings {
     byId("settings").addEventListener("change", () => this.#read());
     byId("settings").addEventListener("submit", (event) => event.preventDefault());
     byId("settings-reset").addEventListener("click", () => this.#change({ settings: {} }));
-    byId("settings-all").addEventListener("click", () => this.run(true));
+    byId("settings-all").addEventListener("click", () => this.run(store.entries, store.recipe));
+    store.on(["selection"], () => this.#due?.entry !== store.selected && this.#flush()); // theirs, not the next one's
     store.on(["recipe", "about", "entries"], () => this.render());
   }
 
@@ -88,7 +93,16 @@ export class Settings {
     Object.assign(this.store.recipe, patch);
     this.store.changed("recipe");
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.run(false), PAUSE);
+    this.#due = { entry: this.store.selected, recipe: this.store.recipe };
+    this.#timer = setTimeout(() => this.#flush(), PAUSE);
+  }
+
+  /** Run what was changed on the image that it was changed for. */
+  #flush() {
+    clearTimeout(this.#timer);
+    const due = this.#due;
+    this.#due = null;
+    if (due?.entry) this.run([due.entry], due.recipe);
   }
 
   #read() {

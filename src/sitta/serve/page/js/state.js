@@ -86,7 +86,8 @@ export class Store {
   /** How everything is looked at; the same for all images and panes. */
   look = {
     view: { ...FITTED },
-    member: 0,
+    lam: 1, // of the member that is wanted; each result shows the nearest that it has
+    member: 0, // its place where it was chosen, if several have the same lambda
     source: true,
     mask: true,
     members: false,
@@ -153,6 +154,13 @@ export class Store {
     return model?.graph ? { model: recipe.model, method: "", settings: {} } : recipe;
   }
 
+  /** Methods that a result can be compared with: a graph has no other. @param {Result} result */
+  rivals({ model: name, method }) {
+    const model = this.about.models.find((one) => one.name === name);
+    const fits = (one) => one.name !== method && (model?.methods?.includes(one.name) ?? true);
+    return model?.graph ? [] : this.about.methods.filter(fits);
+  }
+
   /** The images in the order of the list: those in most doubt first, what is not done last. */
   sorted() {
     const rank = (entry) => (entry.result ? 0 : entry.status === "failed" ? 1 : 2);
@@ -161,6 +169,17 @@ export class Store {
         rank(a) - rank(b) || (b.result?.doubt ?? 0) - (a.result?.doubt ?? 0) || a.key - b.key,
     );
   }
+}
+
+/**
+ * The number of the member to show: the one that was chosen, or the nearest in lambda.
+ * @param {number[]} lambdas of a result
+ * @param {{lam: number, member: number}} look
+ */
+export function nearest(lambdas, { lam, member }) {
+  if (lambdas[member] === lam) return member;
+  const far = (k) => Math.abs(lambdas[k] - lam);
+  return lambdas.reduce((best, _, k) => (far(k) < far(best) ? k : best), 0);
 }
 
 /**

@@ -2,8 +2,9 @@
 
 import { ramp } from "./colours.js";
 import { plot, strip } from "./chart.js";
-import { byId, choices, fill, make } from "./dom.js";
-import { rowOf } from "./state.js";
+import { ALONE } from "./changes.js";
+import { assign, byId, choices, fill, make } from "./dom.js";
+import { nearest, rowOf } from "./state.js";
 import { FITTED, zoomed } from "./transform.js";
 import { levelOf, presets, rangeOf } from "./window.js";
 import { figure, short } from "./words.js";
@@ -60,8 +61,14 @@ export class Tools {
 
   /** Show a member. @param {number} number */
   member(number) {
-    const most = (this.store.selected?.result?.lambdas.length ?? 1) - 1;
-    this.store.show({ member: Math.min(most, Math.max(0, number)), members: most > 0 });
+    const lambdas = this.store.selected?.result?.lambdas ?? [];
+    const member = Math.min(lambdas.length - 1, Math.max(0, number));
+    if (lambdas.length > 1) this.store.show({ member, lam: lambdas[member], members: true });
+  }
+
+  /** @param {number} by */
+  stepMember(by) {
+    this.member(nearest(this.store.selected?.result?.lambdas ?? [1], this.store.look) + by);
   }
 
   /** Show a slice. @param {number} number */
@@ -105,7 +112,11 @@ export class Tools {
   render() {
     const { look, selected } = this.store;
     const result = selected?.result ?? null;
+    /** @type {Record<string, boolean>} */
     const off = { source: result?.source_member === null, members: (result?.lambdas.length ?? 0) < 2, changes: !selected?.other };
+    const alone = Boolean(result) && !selected?.other && this.store.rivals(/** @type {any} */ (result)).length === 0;
+    assign(byId("show-compare"), { title: alone && ALONE });
+    off.compare = alone;
     for (const [id, layer] of Object.entries(LAYERS)) {
       const button = byId(`show-${id}`);
       button.disabled = !result || Boolean(off[layer]);
@@ -166,15 +177,16 @@ export class Tools {
     byId("single").hidden = several;
     byId("single").textContent = `This method has a single member, at λ ${short(result.lambdas[0])}.`;
     if (!several) return;
-    const k = Math.min(look.member, result.lambdas.length - 1);
+    const k = nearest(result.lambdas, look);
     const row = rowOf(result, entry.slice);
     const slider = byId("lambda");
     slider.max = String(result.lambdas.length - 1);
     slider.value = String(k);
-    const lam = short(result.lambdas[k]);
+    const [lam, wanted] = [result.lambdas[k], look.lam].map(short);
+    const near = look.members && lam !== wanted ? `, nearest to ${wanted}` : "";
     const told = [`entropy ${figure(row.entropies[k])} bit`, `weight ${figure(row.weights[k])}`];
-    slider.setAttribute("aria-valuetext", [`lambda ${lam}`, ...told].join(", "));
-    byId("member").textContent = k === result.source_member ? `λ ${lam}, source` : `λ ${lam}`;
+    slider.setAttribute("aria-valuetext", [`lambda ${lam}${near}`, ...told].join(", "));
+    byId("member").textContent = `λ ${lam}${k === result.source_member ? ", source" : ""}${near}`;
     byId("member-entropy").textContent = told[0];
     byId("member-weight").textContent = told[1];
   }
@@ -208,7 +220,8 @@ export class Tools {
     const result = entry?.result;
     if (!entry || !result) return;
     const { entropies, weights } = rowOf(result, entry.slice);
-    const { member, members: on } = this.store.look;
+    const { members: on } = this.store.look;
+    const member = nearest(result.lambdas, this.store.look);
     const wide = byId("lambda").clientWidth;
     const key = [result.id, entry.slice, member, on, wide, byId("slice").clientWidth].join("/");
     if (key === this.drawn) return;

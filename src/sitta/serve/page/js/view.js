@@ -2,6 +2,7 @@
 
 import { DASHES, heat, outlineColour } from "./colours.js";
 import { difference, outlines } from "./outline.js";
+import { nearest } from "./state.js";
 import { place } from "./transform.js";
 import { render } from "./window.js";
 
@@ -13,6 +14,7 @@ import { render } from "./window.js";
  * @property {Raw} mask
  * @property {Raw | null} source
  * @property {Raw | null} members
+ * @property {number[]} lambdas of the members
  * @property {Raw | null} heat
  * @property {Raw | null} other mask that this one is compared with
  * @property {number} ratio height by width of a pixel
@@ -140,7 +142,7 @@ export class Pane {
     if (look.mask) this.#outline(pen, "mask", scene.mask, scene.classes, at);
     if (scene.source) this.#outline(pen, "source", scene.source, scene.classes, at);
     if (scene.members) {
-      const member = memberOf(scene.members, look.member);
+      const member = memberOf(scene.members, nearest(scene.lambdas, look));
       this.#outline(pen, "member", member, scene.classes, at);
     }
     pen.restore();
@@ -202,6 +204,6 @@ export class Pane {
  */
 export function thumbnail(canvas, scene) {
   const pane = new Pane(canvas);
-  const look = { view: { zoom: 1, x: 0.5, y: 0.5 }, mask: true, opacity: 1, member: 0 };
+  const look = { view: { zoom: 1, x: 0.5, y: 0.5 }, mask: true, opacity: 1 };
   pane.draw({ ...scene, source: null, members: null, heat: null, other: null }, /** @type {any} */ (look));
 }

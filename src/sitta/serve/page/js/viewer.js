@@ -2,9 +2,10 @@
 
 import { ApiError } from "./api.js";
 import { byId, fill } from "./dom.js";
+import { nearest } from "./state.js";
 import { Pane } from "./view.js";
 import { presets } from "./window.js";
-import { methodWords } from "./words.js";
+import { methodWords, short } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
 /** @typedef {import("./view.js").Scene} Scene */
@@ -129,6 +130,7 @@ export class Viewer {
       mask: raw.mask,
       source: raw.source ?? null,
       members: raw.members ?? null,
+      lambdas: result.lambdas,
       heat: heat ? raw[heat] : null,
       other: null,
       ratio: ratioOf(result),
@@ -140,13 +142,22 @@ export class Viewer {
   #captions(results) {
     const awaited = this.store.look.compare ? this.store.selected?.awaited : "";
     const two = Boolean(results[1] || awaited);
+    const lambdas = this.#lambdas(results);
     byId("figure-other").hidden = !two;
     byId("figure-other").classList.toggle("awaited", Boolean(awaited));
     for (const [i, id] of ["caption-now", "caption-other"].entries()) {
       byId(id).hidden = !two;
-      if (results[i]) fill(byId(id), methodWords(results[i]));
+      if (results[i]) fill(byId(id), methodWords(results[i]), lambdas[i]);
     }
     if (awaited) fill(byId("caption-other"), `${awaited}: running…`);
+  }
+
+  /** Which member each pane shows, if it is not the same in both: their grids may differ. */
+  #lambdas(results) {
+    const { look } = this.store;
+    const shown = results.map((one) => one && look.members && one.lambdas.length > 1 && one.lambdas[nearest(one.lambdas, look)]);
+    const differ = shown.every((lam) => typeof lam === "number") && shown[0] !== shown[1];
+    return shown.map((lam) => differ && ` · member at λ ${short(lam)}`);
   }
 
   /** Fetch what is likely asked for next: members, and the slices beside this one. */
@@ -174,9 +185,9 @@ export class Viewer {
     });
   }
 
-  /** Size of the image in a pane, for zoom and pan. */
-  picture() {
-    const scene = this.scenes[0];
+  /** Size of the image in a pane, for zoom and pan. @param {number} [pane] */
+  picture(pane = 0) {
+    const scene = this.scenes[pane];
     return scene && { width: scene.image.width, height: scene.image.height, ratio: scene.ratio };
   }
 }
