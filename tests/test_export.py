@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -15,6 +16,7 @@ import sitta
 from sitta.cli import app, export  # noqa: F401  (verbs register themselves)
 from sitta.errors import MissingExtra
 from sitta.export import check
+from sitta.export.build import Choices, with_classes
 from sitta.export.mixing import Rows
 from sitta.export.nodes import after
 from sitta.runs import Answer
@@ -120,6 +122,48 @@ def test_sides_that_do_not_fit_are_refused_by_name(case):
     assert done.multiple == 2
     with pytest.raises(sitta.InvalidImage, match=r"multiples of 2.*Got: 16 x 15.*--size"):
         Graph(done.path)(np.zeros((1, 1, *(16, 15, 16)[:dims])))
+
+
+NAMED = [
+    (1, "sigmoid", ["background", "foreground"]),
+    (2, "sigmoid", ["background", "class 1", "class 2"]),
+    (2, "softmax", ["background", "foreground"]),
+    (3, "softmax", ["background", "class 1", "class 2"]),
+]
+
+
+@pytest.mark.parametrize(("outputs", "activation", "usual"), NAMED)
+def test_classes_are_as_many_as_the_model_tells_apart(outputs, activation, usual):
+    """Wrong names in a card are replaced, wrong ones that were given are refused."""
+    for card in ({}, {"classes": ["background"]}, {"classes": usual}):
+        found = with_classes(Choices({**card, "a": 1}, None, None), outputs, activation)
+        assert found == {"a": 1, "classes": usual}
+    mine = [f"mine {n}" for n in range(len(usual))]
+    given = Choices({"classes": mine}, None, None, named=True)
+    assert with_classes(given, outputs, activation)["classes"] == mine
+    for wrong in ([*mine, "more"], mine[:-1]):
+        given = Choices({"classes": wrong}, None, None, named=True)
+        with pytest.raises(sitta.InvalidSetting, match=f"{len(usual)} names") as error:
+            with_classes(given, outputs, activation)
+        assert ",".join(usual) in str(error.value)
+
+
+def test_classes_are_named_in_the_file(tmp_path, monkeypatch):
+    (tmp_path / "mynets.py").write_text(
+        "from tests.test_export import small\n\ndef three():\n    return small(3)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["export", "mynets:three", "t.onnx", "--output", "logits", "--step", "1"]
+    refused = CliRunner().invoke(app, [*words, "--classes", "bg,a"])
+    assert isinstance(refused.exception, sitta.InvalidSetting)
+    assert "3 names, background first" in str(refused.exception)
+    assert not Path("t.onnx").exists()
+    assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
+    assert Graph("t.onnx", threads=1).card["classes"] == ["background", "class 1", "class 2"]
+    again = CliRunner().invoke(app, [*words, "--classes", "bg, a, b", "--overwrite"])
+    assert again.exit_code == 0
+    assert Graph("t.onnx", threads=1).card["classes"] == ["bg", "a", "b"]
 
 
 def test_what_is_left_out_is_no_tensor():

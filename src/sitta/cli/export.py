@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -68,7 +68,7 @@ def export(
         loaded.model,  # type: ignore[arg-type]  # no graph, as seen above
         out,
         preprocess=loaded.preprocess,
-        classes=_classes(classes, loaded.classes),
+        **_classes(classes, loaded.classes),
         channels=loaded.preprocess.channels if channels else None,
         multiple=multiple,
         output=int(output) if output is not None and output.isdecimal() else output,
@@ -78,7 +78,8 @@ def export(
     typer.echo(json.dumps(done.as_dict()) if as_json else str(done))
 
 
-def _classes(text: str | None, known: tuple[str, ...]) -> list[str]:
+def _classes(text: str | None, known: tuple[str, ...]) -> dict[str, Any]:
+    """Names that were given must fit the model; those that are only usual need not."""
     if text is None:
-        return ["background", *known]
-    return [name.strip() for name in text.split(",")]
+        return {"card": {"classes": ["background", *known]}}
+    return {"classes": [name.strip() for name in text.split(",")]}

@@ -83,7 +83,8 @@ def export_onnx(
         path: Where to, ``.onnx``.
         card: What else the file shall say about the model; added to ``model.card``, if it has one.
         preprocess: What the model takes, for ``sitta predict``; that of the card if not given.
-        classes: Names of the classes, background first; those of the card if not given.
+        classes: Names of the classes, background first; those of the card if not given, and numbers
+            if the card has none that fit.
         channels: Of an image, if the first convolution does not tell.
         multiple: What sides must be multiples of; found out if None.
         output: Where the logits are in what the model returns.
@@ -95,8 +96,8 @@ def export_onnx(
         What was written, and how far it is from torch.
 
     Raises:
-        InvalidSetting: A strategy that needs gradients, a setting that a graph has no use for, or a
-            file that is there already.
+        InvalidSetting: A strategy that needs gradients, a setting that a graph has no use for,
+            another number of classes than the model has, or a file that is there already.
         UnsupportedModel: The model cannot be traced.
         SittaError: The graph differs from torch.
         MissingExtra: onnx, onnxscript or onnxruntime are not installed.
@@ -114,7 +115,8 @@ def export_onnx(
     from sitta.export.build import Choices, write
 
     method = InTEnt(model, output=output, **settings)
-    return write(method, path, Choices(_told(model, card, preprocess, classes), channels, multiple))
+    told = _told(model, card, preprocess, classes)
+    return write(method, path, Choices(told, channels, multiple, classes is not None))
 
 
 def require(path: Path, overwrite: bool) -> None:

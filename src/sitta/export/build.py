@@ -36,6 +36,7 @@ class Choices:
     card: Mapping[str, Any]
     channels: int | None
     multiple: int | None
+    named: bool = False  # whether the card's classes are those that the user gave
 
 
 def write(method: InTEnt, path: Path, choices: Choices) -> Exported:
@@ -53,6 +54,7 @@ def write(method: InTEnt, path: Path, choices: Choices) -> Exported:
     traced = trace(method.model, method.output, channels, rank, choices.multiple)
     outputs = sides(traced.model.graph.output[0])[1]
     activation = resolve(method.activation, outputs)
+    card = with_classes(choices, outputs, activation)
     multiple = 1 if traced.pads else traced.multiple
     rows = Rows.of(method.grid, method.statistics == "captured", method.variance == "unbiased")
     pads = traced.multiple if traced.pads else None
@@ -65,7 +67,7 @@ def write(method: InTEnt, path: Path, choices: Choices) -> Exported:
         graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR
     )
     model.producer_name = "sitta"
-    onnx.helper.set_model_props(model, {"sitta": about(method, activation, multiple, choices.card)})
+    onnx.helper.set_model_props(model, {"sitta": about(method, activation, multiple, card)})
     given = check.images(channels, rank, traced.multiple, traced.pads)
     with finished(path) as draft:
         onnx.save(model, draft)
@@ -82,6 +84,24 @@ def require_exportable(method: InTEnt) -> None:
             allowed=", ".join(n for n, s in STRATEGIES.items() if s.figure != "sharpness"),
         )
     require_small(method.census.parameters)
+
+
+def with_classes(choices: Choices, outputs: int, activation: str) -> dict[str, Any]:
+    """The card, with a name for each class that the model tells apart, background first."""
+    count = outputs if activation == "softmax" else outputs + 1
+    known = choices.card.get("classes")
+    if known is not None and len(known) == count:
+        return dict(choices.card)
+    usual = ["foreground"] if count == 2 else [f"class {n}" for n in range(1, count)]
+    if known is not None and choices.named:
+        plural = "s" if outputs > 1 else ""
+        raise InvalidSetting(
+            "The names of the classes do not fit what the model tells apart.",
+            allowed=f"{count} names, background first, for {outputs} output{plural} ({activation})",
+            got=", ".join(map(str, known)),
+            fix=f"such as {','.join(['background', *usual])}, or leave them out",
+        )
+    return {**choices.card, "classes": ["background", *usual]}
 
 
 def _members(graph: GraphProto, statistics: set[str], rows: Rows, pads: int | None) -> Any:
