@@ -138,6 +138,8 @@ def test_phone(opened, files):
     assert tab.evaluate(wide) == 360
     across = "() => ['#caption-other', '.zoom'].map((n) => document.querySelector(n)).map((e) => "
     across += "e.getBoundingClientRect().toJSON())"
+    words = "intent · strategy ent-baln · step 0.25 · phantom-alder"
+    tab.locator("#caption-other").evaluate("(e, words) => { e.textContent = words; }", words)
     caption, zoom = tab.evaluate(across)
     assert caption["right"] <= zoom["left"] or caption["top"] >= zoom["bottom"]
     tab.click(".adjust summary")
