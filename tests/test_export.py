@@ -135,7 +135,9 @@ NAMED = [
 @pytest.mark.parametrize(("outputs", "activation", "usual"), NAMED)
 def test_classes_are_as_many_as_the_model_tells_apart(outputs, activation, usual):
     """Wrong names in a card are replaced, wrong ones that were given are refused."""
-    for card in ({}, {"classes": ["background"]}, {"classes": usual}):
+    alone = with_classes(Choices({}, None, None), outputs, activation)
+    assert alone.get("classes", ["background", "foreground"]) == usual
+    for card in ({"classes": ["background"]}, {"classes": usual}):
         found = with_classes(Choices({**card, "a": 1}, None, None), outputs, activation)
         assert found == {"a": 1, "classes": usual}
     mine = [f"mine {n}" for n in range(len(usual))]

@@ -90,7 +90,7 @@ def with_classes(choices: Choices, outputs: int, activation: str) -> dict[str, A
     """The card, with a name for each class that the model tells apart, background first."""
     count = outputs if activation == "softmax" else outputs + 1
     known = choices.card.get("classes")
-    if known is not None and len(known) == count:
+    if (2 if known is None else len(known)) == count:  # without names, there are two
         return dict(choices.card)
     usual = ["foreground"] if count == 2 else [f"class {n}" for n in range(1, count)]
     if known is not None and choices.named:
