@@ -98,7 +98,7 @@ def table(found: dict[str, Points]) -> str:
     for what, points in found.items():
         power = 2 if what == "pixels" else 1
         unit = "million pixels" if what == "pixels" else what[:-1]
-        lines += ["", f"| {what} | seconds | seconds a {unit} |", "|---:|---:|---:|"]
+        lines += ["", f"| {what} | seconds | seconds for each {unit} |", "|---:|---:|---:|"]
         for x, t in points:
             each = t / x if power == 1 else t / x**2 * 1e6
             lines.append(f"| {x:g}{'' if power == 1 else f'x{x:g}'} | {t:.3g} | {each:.3g} |")
