@@ -177,6 +177,16 @@ def test_lambdas_fixed_in_the_layers_stand_with_the_methods_that_do_so(rows):
     assert "Fixed lambda 0.5" in TABLES["strategies"](more)[0].data["method"].tolist()
 
 
+def test_intent_with_settings_of_its_own_is_listed_but_no_runner_up(rows):
+    inside = rows.query("strategy == 'ent-baln' and members == 6").copy()
+    inside = inside.assign(settings="statistics=in-layer", dice=inside["dice"].clip(0.99))
+    more = pd.concat([rows, inside])
+    name = "InTEnt ent-baln (statistics=in-layer)"
+    assert name in TABLES["methods"](more)[0].data["method"].tolist()
+    assert name in TABLES["overall"](more)[0].data["method"].tolist()
+    assert not TABLES["paired"](more)[0].data["against"].str.contains("in-layer").any()
+
+
 def test_many_splits_are_a_table_for_each_source(rows):
     spinal = rows[rows["task"] == "spinal"]
     more = pd.concat([spinal, spinal.assign(source=spinal["source"] + "-b")])

@@ -75,7 +75,7 @@ def paired(rows: pd.DataFrame) -> list[Table]:
     if known.intent is not None:
         intent = known.intent.label
         found += _against_fixed(wide, intent, known.fixed)
-        found += _against_runner_up(wide, intent, labels(known.adaptive))
+        found += _against_runner_up(wide, intent, labels(known.rivals))
     tasks = [*dict.fromkeys(wide.index.get_level_values("task")), OVER_TASKS]
     tasks = tasks if len(tasks) > 2 else tasks[:-1]
     data = pd.DataFrame([row for task in tasks for row in found if row["task"] == task])

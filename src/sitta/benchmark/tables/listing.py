@@ -69,10 +69,17 @@ class Listing:
     def adaptive(self) -> list[Variant]:
         """The methods that InTEnt is compared with, at every lambda.
 
-        Fixed lambdas with settings of their own are among them, such as in-layer statistics.
+        Fixed lambdas and InTEnt with settings of their own are among them, such as in-layer
+        statistics; InTEnt with another number of members is not.
         """
-        out = {*self.fixed, *self.oracle, *(v for v in self.every if v.method == "intent")}
+        swept = (v for v in self.every if v.method == "intent" and not v.settings)
+        out = {*self.fixed, *self.oracle, *swept}
         return sorted((v for v in self.every if v not in out), key=_rank)
+
+    @property
+    def rivals(self) -> list[Variant]:
+        """Those of them that are methods of others."""
+        return [v for v in self.adaptive if v.method not in ("source", "intent")]
 
     @property
     def main(self) -> list[Variant]:

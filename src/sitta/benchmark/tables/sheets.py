@@ -44,7 +44,7 @@ def of_methods(rows: pd.DataFrame) -> Sheet | None:
     None without methods that InTEnt is compared with.
     """
     known = Listing.of(rows)
-    if not known.adaptive:
+    if not known.rivals:
         return None
     every = [*known.fixed, *known.adaptive]
     blocks = [v for lam in COMMON for v in every if v.lam == lam]
