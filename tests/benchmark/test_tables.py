@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sitta.benchmark import render
 from sitta.benchmark.scores import UNIT, in_common, shifted, split_means
 from sitta.benchmark.tables import TABLES, build
 from sitta.benchmark.tables.grids import by_source
@@ -17,13 +16,11 @@ from tests.benchmark.loops import (
     ORACLE,
     SOURCE,
     by_method,
-    images,
     mean_by,
     named,
     splits,
 )
 from tests.benchmark.synthetic import TASKS, make
-from tests.benchmark.test_paired import slow_holm
 
 SHARP, BEST = "InTEnt sharpness", "Best fixed lambda (hindsight)"
 GRADIENT = {"tent", "sar", "fseg", "memo", "sita"}
@@ -280,77 +277,6 @@ def test_splits_have_the_papers_figures_but_of_other_sites(tables):
     assert "other sites" not in chest.caption
     cell = dict(zip(chest.cells["Method"], chest.cells["jsrt -> mcu"], strict=True))[INTENT]
     assert cell.endswith("(94.3)")
-
-
-# --- paired, hurts ---
-
-
-def test_paired_compares_with_source_and_with_the_strongest(rows, tables):
-    data = tables["paired"].data
-    chest = data[data["task"] == "chest"]
-    best = chest[chest["against"].str.startswith("best fixed")].iloc[0]
-    assert best["against"] == "best fixed lambda (0.6)"
-    pairs = images(rows, INTENT), images(rows, "Fixed lambda 0.6")
-    gains = {}
-    for key, values in pairs[0].items():
-        if key[0] == "chest":
-            gains.setdefault(key[:3], []).append(100 * (fmean(values) - fmean(pairs[1][key])))
-    assert best["difference"] == pytest.approx(fmean(map(fmean, gains.values())), abs=1e-8)
-    every = [v for values in gains.values() for v in values]
-    assert best["worse"] == pytest.approx(sum(v < -1 for v in every) / len(every))
-    assert best["images"] == 42
-    runner = data[data["against"].str.startswith("runner-up")]
-    assert runner["task"].tolist() == [*TASKS, "mean over tasks"]
-    for _, row in runner.iterrows():
-        assert row["against"].removeprefix("runner-up: ") == strongest(rows, row["task"])
-
-
-def strongest(rows, task):
-    names = set(rows["name"][rows["method"].isin(GRADIENT)])
-    means = {name: mean_by(splits(rows, name, drawn=True), 1) for name in names}
-    if task == "mean over tasks":
-        return max(names, key=lambda name: fmean(means[name].values()))
-    return max(names, key=lambda name: means[name][(task,)])
-
-
-def test_paired_corrects_over_the_whole_table(tables):
-    data = tables["paired"].data
-    assert set(data["task"]) == {*TASKS, "mean over tasks"}
-    assert data["p_holm"].tolist() == pytest.approx(slow_holm(data["p"].tolist()), rel=1e-6, abs=0)
-    assert (data["p_holm"] > data["p"]).sum() > len(data) / 2
-    assert ORACLE not in set(data["variant"])
-    assert SOURCE not in set(data["variant"])
-
-
-def test_hurts_lists_the_splits_that_lose_and_all_at_home(rows):
-    worse = rows.copy()
-    lost = (worse["method"] == "intent") & (worse["source"] == "hrf") & (worse["target"] == "rite")
-    worse.loc[lost, "dice"] -= 0.2
-    table = TABLES["hurts"](worse)[0]
-    away = table.data[table.data["images of"] == "other domain"]
-    assert away["split"].tolist() == ["hrf -> rite", "mean over splits"]
-    assert "1 of 18 splits, 1 of 3 tasks" in table.caption
-    first = away.iloc[0]
-    gain = splits(worse, INTENT)[("retina", "hrf", "rite")]
-    gain -= splits(worse, SOURCE)[("retina", "hrf", "rite")]
-    assert first["difference"] == pytest.approx(100 * gain)
-    assert first["intent"] - first["source"] == pytest.approx(first["difference"])
-    assert (first["worse"], first["images"]) == (1.0, 7)
-    home = table.data[table.data["images of"] == "source domain"]
-    assert home["split"].tolist() == [
-        name for sites in TASKS.values() for name in [*(f"{s} -> {s}" for s in sites), ALL_SPLITS]
-    ]
-    expected = mean_by(splits(worse, SOURCE, home=True), 1)[("spinal",)]
-    assert home.iloc[-1]["source"] == pytest.approx(100 * expected)
-
-
-def test_hurts_says_that_nothing_does(rows):
-    away = rows[rows["source"] != rows["target"]]
-    table = TABLES["hurts"](away)[0]
-    assert table.empty
-    assert "0 of 18 splits, 0 of 3 tasks" in table.caption
-    assert "nothing has shifted" not in table.caption
-    assert render.to_csv(table).count("\n") == 1
 
 
 # --- quality ---

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.benchmark import tiny
+from sitta.benchmark import rows
+from tests.benchmark import synthetic, tiny
 from tests.shell import sitta_command
 
 
@@ -23,3 +24,14 @@ def test_mistakes_end_in_one_sentence(words, said, tmp_path):
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_table_or_figure_without_rows_says_so(tmp_path):
+    rows.write(synthetic.make(images=2, repeats=1, drawn=1), tmp_path / "rows.csv.gz")
+    for kind, missing in (("table", "seeds"), ("figure", "sweep")):
+        found = tmp_path / f"{kind}.csv"
+        table = rows.read(tmp_path / "rows.csv.gz")
+        rows.write(table[table["members"].isin([1, 6])], found)
+        done = sitta_command("bench", kind, found.name, missing, cwd=tmp_path)
+        assert done.returncode == 0
+        assert f"{missing}: the results have no rows for it." in done.stderr

@@ -18,8 +18,8 @@ def scope(plan: Plan) -> pd.DataFrame:
     """A row for each task and kind of work.
 
     Args:
-        plan: A plan whose data is in place. Volumes are decoded, to count the slices that have a
-            mask.
+        plan: A plan whose data is in place. NIfTI volumes and DICOM series are decoded, to count
+            the slices that have a mask.
     """
     rows = [_row(plan, work) for work in expand(plan)]
     return pd.DataFrame(rows).groupby(["task", "kind"], sort=False, as_index=False).sum()

@@ -37,11 +37,10 @@ def table(
     if form not in ("terminal", *SUFFIXES):
         allowed = ", ".join(("terminal", *SUFFIXES))
         raise InvalidSetting("There is no such format.", allowed=allowed, got=repr(form))
-    rows = load(results)
-    found = build(rows, names or None)
+    found = build(load(results), names or None)
     _remark(results)
     for name in names or ():
-        if not build(rows, [name]):
+        if not any(_is_of(each.name, name) for each in found):
             typer.echo(f"{name}: the results have no rows for it.", err=True)
     if as_json:
         told = {t.name: json.loads(t.data.to_json(orient="records")) for t in found}
@@ -50,6 +49,11 @@ def table(
         _show(found, form)
     else:
         _keep(found, "csv" if form == "terminal" else form, out)
+
+
+def _is_of(name: str, kind: str) -> bool:
+    """Whether a table or figure is of the kind that was asked for, such as ``lambda-chest``."""
+    return name == kind or name.startswith(f"{kind}-")
 
 
 def _remark(results: Path) -> None:
@@ -114,7 +118,7 @@ def figure(
     for path in written:
         typer.echo(path)
     for name in names or ():
-        if not any(path.stem == name or path.stem.startswith(f"{name}-") for path in written):
+        if not any(_is_of(path.stem, name) for path in written):
             typer.echo(f"{name}: the results have no rows for it.", err=True)
 
 
