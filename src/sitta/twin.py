@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sitta.errors import InvalidSetting, UnsupportedModel
 from sitta.fast import Quick
+from sitta.slots import Slots
 from sitta.statistics import MixedNorm, Mixing, Pool, divergence, mix_norm, precise
 from sitta.tape import Tape
 
@@ -137,7 +137,7 @@ class Twin:
         self._model, self._output = model, output
         self._mixing = Mixing()
         self.module, self._private = twin(model, self._mixing)
-        self._quick = Quick(self.module)
+        self._quick, self._slots = Quick(self.module), Slots(self.module)
         self._channels_last = True  # until the model refuses it
         norms = [m for m in self.module.modules() if isinstance(m, MixedNorm)]
         self._features = sum(m.num_features for m in norms)
@@ -251,9 +251,8 @@ class Twin:
         rows = torch.cat([rows] * times) if times > 1 else rows
         self._quick.begin(rows, times)
         try:
-            if parameters is None:
+            with self._slots.lend(parameters or {}):
                 return self.module(rows)
-            return functional_call(self.module, dict(parameters), (rows,))
         finally:
             self._quick.end()
 
