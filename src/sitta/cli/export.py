@@ -44,6 +44,9 @@ def export(
     scale: Scale = None,
     plane: Plane = None,
     dims: Dims = None,
+    winograd: Annotated[
+        bool, typer.Option(help="Write wide convolutions with fewer products, for CPUs.")
+    ] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="What was written, as JSON.")] = False,
 ) -> None:
@@ -72,6 +75,7 @@ def export(
         channels=loaded.preprocess.channels if channels else None,
         multiple=multiple,
         output=int(output) if output is not None and output.isdecimal() else output,
+        winograd=winograd,
         overwrite=overwrite,
         **chosen,
     )

@@ -69,6 +69,7 @@ def export_onnx(
     channels: int | None = None,
     multiple: int | None = None,
     output: Output = None,
+    winograd: bool = True,
     overwrite: bool = False,
     **settings: Any,
 ) -> Exported:
@@ -88,6 +89,8 @@ def export_onnx(
         channels: Of an image, if the first convolution does not tell.
         multiple: What sides must be multiples of; found out if None.
         output: Where the logits are in what the model returns.
+        winograd: Whether to write convolutions of many channels with fewer products, for CPUs;
+            libraries for GPUs have such schemes of their own.
         overwrite: Whether to replace a file.
         **settings: Of ``InTEnt``: ``step``, ``lambdas``, ``strategy``, ``statistics``,
             ``variance``, ``topk``, ``ties``, ``empty``, ``activation``.
@@ -116,7 +119,8 @@ def export_onnx(
 
     method = InTEnt(model, output=output, **settings)
     told = _told(model, card, preprocess, classes)
-    return write(method, path, Choices(told, channels, multiple, classes is not None))
+    named = classes is not None
+    return write(method, path, Choices(told, channels, multiple, named, winograd))
 
 
 def require(path: Path, overwrite: bool) -> None:

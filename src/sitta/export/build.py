@@ -37,6 +37,7 @@ class Choices:
     channels: int | None
     multiple: int | None
     named: bool = False  # whether the card's classes are those that the user gave
+    winograd: bool = True
 
 
 def write(method: InTEnt, path: Path, choices: Choices) -> Exported:
@@ -58,8 +59,9 @@ def write(method: InTEnt, path: Path, choices: Choices) -> Exported:
     multiple = 1 if traced.pads else traced.multiple
     rows = Rows.of(method.grid, method.statistics == "captured", method.variance == "unbiased")
     pads = traced.multiple if traced.pads else None
+    nodes = members(traced.model.graph, traced.statistics, rows, pads, choices.winograd)
     graph = _joined(
-        _members(traced.model.graph, traced.statistics, rows, pads),
+        (nodes.nodes, [*traced.model.graph.initializer, *nodes.constants.values()]),
         answers(method, outputs, rank),
         _signature(len(method.grid), channels, outputs, rank, activation == "softmax"),
     )
@@ -102,11 +104,6 @@ def with_classes(choices: Choices, outputs: int, activation: str) -> dict[str, A
             fix=f"such as {','.join(['background', *usual])}, or leave them out",
         )
     return {**choices.card, "classes": ["background", *usual]}
-
-
-def _members(graph: GraphProto, statistics: set[str], rows: Rows, pads: int | None) -> Any:
-    nodes = members(graph, statistics, rows, pads)
-    return nodes.nodes, [*graph.initializer, *nodes.constants.values()]
 
 
 def answers(method: InTEnt, channels: int, rank: int) -> ModelProto:

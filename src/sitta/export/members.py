@@ -14,6 +14,7 @@ import numpy as np
 from sitta.errors import UnsupportedModel
 from sitta.export.mixing import FLOAT, Mixer, Norm, Rows
 from sitta.export.nodes import Nodes, after
+from sitta.export.winograd import Winograd
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ValueInfoProto
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
 SHAPES = ("Shape", "Size")
 
 
-def members(graph: GraphProto, statistics: set[str], rows: Rows, multiple: int | None) -> Nodes:
+def members(
+    graph: GraphProto,
+    statistics: set[str],
+    rows: Rows,
+    multiple: int | None,
+    winograd: bool = True,
+) -> Nodes:
     """The nodes of all members, from the graph of a plain pass.
 
     Args:
@@ -32,17 +39,23 @@ def members(graph: GraphProto, statistics: set[str], rows: Rows, multiple: int |
         rows: Of the batch.
         multiple: What to grow sides to a multiple of, as the network itself does; None if it
             does not.
+        winograd: Whether wide convolutions are written with fewer products.
 
     Returns:
         Nodes that compute ``logits`` ``(K, N, C, *S)``, ``distance`` ``(N,)`` and ``tiny`` from
         ``image``.
     """
-    return _Rewriting(graph, statistics, rows, multiple).nodes
+    return _Rewriting(graph, statistics, rows, multiple, winograd).nodes
 
 
 class _Rewriting:
     def __init__(
-        self, graph: GraphProto, statistics: set[str], rows: Rows, multiple: int | None
+        self,
+        graph: GraphProto,
+        statistics: set[str],
+        rows: Rows,
+        multiple: int | None,
+        winograd: bool,
     ) -> None:
         self.nodes = Nodes("sitta")
         self._graph, self._rows = graph, rows
@@ -53,6 +66,8 @@ class _Rewriting:
         self._wide: dict[str, str] = {}
         self._count = self.nodes("Shape", "image", start=0, end=1)
         self._mixer = Mixer(self.nodes, rows, self._count)
+        shapes = {name: sides(value) for name, value in self._types.items()}
+        self._shorter = Winograd(self.nodes, shapes, self._arrays) if winograd else None
         self._enter(multiple)
         self._rewrite()
         self._leave(multiple)
@@ -104,7 +119,8 @@ class _Rewriting:
                 for i, name in enumerate(node.input):
                     if name in once:
                         node.input[i] = self._repeated(name)
-            self.nodes.nodes.append(node)
+            if self._shorter is None or not self._shorter(node):
+                self.nodes.nodes.append(node)
         self._logits = self._graph.output[0].name
         if self._logits in once:
             self._logits = self._repeated(self._logits)
@@ -167,6 +183,13 @@ def sides(value: ValueInfoProto) -> list[Any]:
 
 
 def _arrays(graph: GraphProto) -> Mapping[str, Array]:
-    from onnx import numpy_helper
+    """Weights and other constants by their names."""
+    from onnx import helper, numpy_helper
 
-    return {c.name: numpy_helper.to_array(c) for c in graph.initializer}
+    found = {c.name: numpy_helper.to_array(c) for c in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            value = helper.get_attribute_value(node.attribute[0])
+            is_tensor = node.attribute[0].name == "value"
+            found[node.output[0]] = numpy_helper.to_array(value) if is_tensor else np.array(value)
+    return found
