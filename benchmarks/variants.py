@@ -76,21 +76,22 @@ def _contiguous(net: UNet, image: Tensor) -> Call:
     return lambda: adapt(image)
 
 
-def _graph(net: UNet) -> Path:
+def _graph(net: UNet, *, winograd: bool = True) -> Path:
     """InTEnt as an ONNX file."""
-    if not hasattr(sitta, "export_onnx"):
-        raise NotAvailable("there is no sitta.export_onnx")
     path = Path(tempfile.mkdtemp()) / "intent.onnx"
-    sitta.export_onnx(net, path)
+    sitta.export_onnx(net, path, winograd=winograd)
     return path
 
 
-def _onnxruntime(net: UNet, image: Tensor) -> Call:
-    if importlib.util.find_spec("onnxruntime") is None:
-        raise NotAvailable("onnxruntime is not installed")
-    graph = session(_graph(net))
-    feed = {graph.get_inputs()[0].name: image[None].numpy()}
-    return lambda: graph.run(None, feed)
+def _onnxruntime(*, winograd: bool) -> Callable[[UNet, Tensor], Call]:
+    def build(net: UNet, image: Tensor) -> Call:
+        if importlib.util.find_spec("onnxruntime") is None:
+            raise NotAvailable("onnxruntime is not installed")
+        graph = session(_graph(net, winograd=winograd))
+        feed = {graph.get_inputs()[0].name: image[None].numpy()}
+        return lambda: graph.run(None, feed)
+
+    return build
 
 
 def _openvino(net: UNet, image: Tensor) -> Call:
@@ -110,7 +111,8 @@ VARIANTS: dict[str, tuple[str, Callable[[UNet, Tensor], Call]]] = {
     "one-pass": ("InTEnt, one pass, channels last (as it is)", _method("intent")),
     "contiguous": ("InTEnt, one pass, contiguous", _contiguous),
     "by-2": ("InTEnt, 2 members at once", _method("intent", members_at_once=2)),
-    "onnxruntime": ("InTEnt, onnxruntime", _onnxruntime),
+    "onnxruntime": ("InTEnt, onnxruntime", _onnxruntime(winograd=True)),
+    "all-products": ("InTEnt, onnxruntime, without Winograd", _onnxruntime(winograd=False)),
     "openvino": ("InTEnt, OpenVINO", _openvino),
     "sharpness": ("InTEnt, strategy sharpness", _method("intent", strategy="sharpness")),
     "source": ("Source", _method("source")),
