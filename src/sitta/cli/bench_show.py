@@ -29,7 +29,7 @@ def table(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A file each, in here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tables: overall, methods, strategies, splits, paired, hurts, quality, trust, and more."""
+    """Tables: overall, members, methods, strategies, splits, paired, hurts, trust, and more."""
     from sitta.benchmark.rows import load
     from sitta.benchmark.tables import build
     from sitta.errors import InvalidSetting
