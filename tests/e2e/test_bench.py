@@ -1,5 +1,7 @@
 """The benchmark as a person runs it."""
 
+import json
+
 import pytest
 
 from sitta.benchmark import rows
@@ -12,6 +14,8 @@ from tests.shell import sitta_command
     [
         (("bench", "plan", "wrong.toml"), "wrong.toml, line 18: There is no such method."),
         (("bench", "run", "wrong.toml", "--out", "out"), "line 18"),
+        (("bench", "run", "plan.toml", "--out", "out", "--repeat", "2"), "Allowed: 0 to 1"),
+        (("bench", "plan", "plan.toml", "--task", "chest"), "Allowed: phantom"),
         (("bench", "status", "nowhere"), "holds no benchmark"),
         (("bench", "table", "nowhere"), "not a table of results"),
         (("bench", "run", "none.toml", "--out", "out"), "No such file"),
@@ -24,6 +28,15 @@ def test_mistakes_end_in_one_sentence(words, said, tmp_path):
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_plan_shows_what_one_repeat_comes_to(tmp_path):
+    tiny.make(tmp_path)
+    words = ("bench", "plan", "plan.toml", "--repeat", "1", "--task", "phantom", "--json")
+    done = sitta_command(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = {row["kind"]: row["work"] for row in json.loads(done.stdout)}
+    assert found == {"train": 2, "members": 4, "methods": 2}  # no sweep, none trained otherwise
 
 
 def test_a_table_or_figure_without_rows_says_so(tmp_path):
