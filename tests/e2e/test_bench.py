@@ -39,6 +39,23 @@ def test_a_plan_shows_what_one_repeat_comes_to(tmp_path):
     assert found == {"train": 2, "members": 4, "methods": 2}  # no sweep, none trained otherwise
 
 
+def test_collect_says_when_images_were_compared_by_number_alone(tmp_path):
+    made = synthetic.make(images=2, repeats=1, drawn=2)
+    kept = made[(made["task"] == "chest") & made["method"].isin(["source", "intent"])]
+    rows.write(kept, tmp_path / "run" / "cells" / "a.csv")
+    done = sitta_command("bench", "collect", "run", "--out", "old", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    (tmp_path / "old" / "images.csv").unlink()
+    rows.write(kept.assign(repeat=1), tmp_path / "more" / "cells" / "a.csv")
+    done = sitta_command("bench", "collect", "old", "more", "--out", "new", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("old: images were compared by their number alone")
+    assert "more:" not in done.stderr
+    assert (tmp_path / "new" / "images.csv").is_file()
+    assert (tmp_path / "new" / "tables" / "members.tex").is_file()
+
+
 def test_a_table_or_figure_without_rows_says_so(tmp_path):
     rows.write(synthetic.make(images=2, repeats=1, drawn=1), tmp_path / "rows.csv.gz")
     for kind, missing in (("table", "seeds"), ("figure", "sweep")):

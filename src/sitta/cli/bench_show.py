@@ -172,21 +172,24 @@ def collect(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")],
 ) -> None:
     """Files to publish: rows without names of files, means of splits, tables and figures."""
+    from sitta.benchmark.collect import Part, merge
     from sitta.benchmark.collect import collect as gather
-    from sitta.benchmark.collect import merge
     from sitta.benchmark.figures import save
-    from sitta.benchmark.rows import load
     from sitta.benchmark.tables import build
 
-    rows = merge([load(path) for path in results])
-    gather(rows, out)
-    tables = build(rows)
+    parts = [Part.load(path) for path in results]
+    whole = merge(parts)
+    gather(whole, out)
+    tables = build(whole.rows)
     for form in SUFFIXES:
         _keep(tables, form, out / "tables")
-    save(rows, out / "figures")
-    for path in results:
+    save(whole.rows, out / "figures")
+    for path, part in zip(results, parts, strict=True):
         _remark(path)
-    typer.echo(f"{len(rows):,} rows in {out}")
+        if len(parts) > 1 and not part.known:
+            said = "images were compared by their number alone: no digest of them is beside it."
+            typer.echo(f"{path}: {said}", err=True)
+    typer.echo(f"{len(whole.rows):,} rows in {out}")
 
 
 @bench.command()
