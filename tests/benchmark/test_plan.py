@@ -14,13 +14,10 @@ from sitta.benchmark.cells import (
     models,
     sweep_variants,
 )
-from sitta.benchmark.cluster import upcoming
-from sitta.benchmark.engine import run
 from sitta.benchmark.planfile import read_plan
 from sitta.benchmark.results import Results
 from sitta.benchmark.rows import VARIANT
 from sitta.benchmark.scope import scope
-from sitta.benchmark.selection import select
 from sitta.benchmark.toml import File, PlanError
 from sitta.data import phantom
 from sitta.errors import InvalidSetting
@@ -94,6 +91,7 @@ def test_a_wrong_plan_is_refused_with_its_line(folder, old, new, words):
     # A mistake that shows only in the whole is told at the head of its table.
     assert line in changed or text.splitlines()[line - 1].startswith("["), (said, changed)
     exact = ("tentt", "oak", "1.5", "-0.1", "ent-bal'", "repeat", "stepps", "phantoms", "elm")
+    exact += ("'view'", "'sice'")
     if any(word in said for word in exact):
         assert line in changed, (said, changed)
 
@@ -164,11 +162,55 @@ def test_lines_of_tables_lists_and_inner_values(tmp_path):
     assert file.line(("m", 0, "x")) == 4
     assert file.line(("m", 1)) == 6
     assert file.line(("m", 1, "x")) == 7
-    assert file.line_of(("m", 1, "x"), 2) == 9
+    assert file.line(("m", 1, "x", 1)) == 9
+    assert file.line(("m", 1, "x", 5)) == 7
     assert file.line(("m", 1, "s", "y")) == 12
     assert file.line(("m", 1, "s", "z", "w")) == 13
     assert file.line(("m", 1, "s", "missing")) == 11
     assert file.line(("nothing",)) == 1
+
+
+INLINE = """\
+data = "data"
+methods = [
+  # {name = "none"},
+  {name = "tent", lambdas = [1.0, 0.0]},
+  {name = "sita", settings = {op = "vote", views = 2}},
+
+  {name = "memo", default = true, lambdas = [
+    0.5,  # ]
+    0.0,
+  ]},
+]
+
+[tasks.phantom]
+domains = ["alder", "birch"]
+size = [16, 16]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ('"tent"', '"tennt"', 4, "no such method"),
+        ('name = "tent", ', "", 4, "[methods] has no 'name'"),
+        ("[1.0, 0.0]", "[1.0, 1.5]", 4, "lambda is out of range"),
+        ("views = 2", "view = 2", 5, "no setting 'view'"),
+        ("views = 2", "views = -1", 5, "views"),
+        ("default = true", "defaults = true", 7, "no setting 'defaults'"),
+        ("0.5,", "-1,", 8, "lambda is out of range"),
+        ("    0.0,", "    0.5,", 9, "'lambdas' holds 0.5 twice"),
+        ("    0.0,", '    "a",', 9, "what is not a number"),
+        ("]},\n]", "]},\n  3,\n]", 11, "not a list of tables"),
+    ],
+)
+def test_a_mistake_in_a_list_of_tables_has_its_own_line(folder, old, new, line, words):
+    assert INLINE.count(old) == 1
+    reading(folder, INLINE)
+    with pytest.raises(PlanError) as caught:
+        reading(folder, INLINE.replace(old, new))
+    assert f", line {line}: " in str(caught.value), str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_a_plan_expands_to_every_split_repeat_and_variant(folder):
@@ -215,70 +257,6 @@ def test_work_is_ordered_model_by_model(folder):
         swept = model.repeat == 0 and model.training == "plain"
         assert kinds == ["train", "members", "members", "methods", *["sweep"] * swept]
     assert [work.model.repeat for work in works] == sorted(work.model.repeat for work in works)
-
-
-SECOND = """
-[tasks.other]
-folder = "phantom"
-domains = ["alder", "birch"]
-size = [16, 16]
-"""
-
-
-def test_a_part_of_the_work_is_that_of_some_repeats_and_tasks(folder):
-    plan = reading(folder, PLAN.replace("[members]", f"{SECOND}\n[members]"))
-    every = expand(plan)
-    assert select(plan) == every
-    for repeats, tasks in (((1,), ()), ((), ("other",)), ((0, 1), ("other",)), ((1,), ("other",))):
-        kept = [
-            work
-            for work in every
-            if work.model.repeat in (repeats or (0, 1))
-            and work.model.task in (tasks or ("phantom", "other"))
-        ]
-        assert 0 < len(kept) < len(every)
-        assert select(plan, repeats, tasks) == kept
-        assert scope(plan, kept)["work"].sum() == len(kept)
-    first, second = select(plan, [0]), select(plan, [1])
-    assert [*first, *second] == every
-    assert select(plan, [1, 0, 1]) == every  # named twice, in any order
-
-
-@pytest.mark.parametrize(
-    ("part", "said"),
-    [
-        ({"repeats": [0, 2]}, r"no such repeat\. Allowed: 0 to 1\. Got: 2"),
-        ({"repeats": [-1]}, r"no such repeat\. Allowed: 0 to 1\. Got: -1"),
-        ({"tasks": ["phantom", "chest"]}, r"no such task\. Allowed: phantom\. Got: 'chest'"),
-    ],
-)
-def test_a_part_that_the_plan_does_not_have_is_refused(folder, tmp_path, part, said):
-    plan = read_plan(folder / "plan.toml")
-    with pytest.raises(InvalidSetting, match=said):
-        select(plan, **part)
-    with pytest.raises(InvalidSetting, match=said):
-        run(plan, tmp_path / "out", **part)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_cluster_is_handed_models_in_order(folder):
-    plan = read_plan(folder / "plan.toml")
-    left, running, done = expand(plan), [], []
-    while left or running:
-        given = upcoming(left, running, room=2)
-        assert len(running) + len(given) <= 2
-        for work in given:
-            trained = {w.model for w in done if w.kind == "train"}
-            assert work.kind == "train" or work.model in trained
-            left.remove(work)
-            running.append(work)
-        done.append(running.pop(0))  # the first that was handed out is done first
-    assert sorted(map(str, done)) == sorted(map(str, expand(plan)))
-    begun = [n for n, work in enumerate(done) if work.kind == "train"]
-    for at, model in enumerate(models(plan)):
-        own = [n for n, work in enumerate(done) if work.model == model]
-        assert own[0] == begun[at]
-        assert own[-1] < begun[at + 2] if at + 2 < len(begun) else True  # two are under way
 
 
 def test_the_draw_is_seeded_and_the_same_for_every_model(folder):
