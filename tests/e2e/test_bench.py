@@ -5,6 +5,7 @@ import json
 import pytest
 
 from sitta.benchmark import rows
+from sitta.benchmark.tables import build
 from tests.benchmark import synthetic, tiny
 from tests.shell import sitta_command
 
@@ -54,6 +55,16 @@ def test_collect_says_when_images_were_compared_by_number_alone(tmp_path):
     assert "more:" not in done.stderr
     assert (tmp_path / "new" / "images.csv").is_file()
     assert (tmp_path / "new" / "tables" / "members.tex").is_file()
+
+
+def test_a_table_in_a_file_is_as_wide_as_it_is(tmp_path):
+    made = synthetic.make(images=3, repeats=1, drawn=3)
+    rows.write(made, tmp_path / "rows.csv.gz")
+    done = sitta_command("bench", "table", "rows.csv.gz", "members", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    cells = build(made, ["members"])[0].cells.iloc[0]
+    row = next(line for line in done.stdout.splitlines() if cells["Method"] in line)
+    assert row.split() == " ".join(cells).split()
 
 
 def test_a_table_or_figure_without_rows_says_so(tmp_path):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sitta.benchmark.tables import Table
 
 Where = Annotated[Path, typer.Argument(help="Folder of a run, or a rows.csv.gz.")]
+WIDEST = 10_000  # signs in a line of a file; measured within the usual 80, tables would be broken
 SUFFIXES = {"csv": "csv", "markdown": "md", "latex": "tex"}
 
 
@@ -74,7 +75,8 @@ def _show(found: list[Table], form: str) -> None:
         if form == "terminal":
             shown = to_rich(each)
             if not console.is_terminal:  # a file has no edge
-                console.width = max(160, console.measure(shown).maximum)
+                wide = console.options.update(width=WIDEST)
+                console.width = max(160, console.measure(shown, options=wide).maximum)
             console.print(shown)
         else:
             typer.echo(_text(each, form))
