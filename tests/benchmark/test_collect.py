@@ -1,13 +1,20 @@
 """What is published: every row, every split's means, and no name of a file."""
 
 import gzip
+import hashlib
+import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from sitta.benchmark import collect, rows
+from sitta.benchmark import collect, images, rows
+from sitta.benchmark.collect import Part
+from sitta.data.domains import find_domain
 from sitta.errors import SittaError
 from tests.benchmark.synthetic import make
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "results"
 
 
 @pytest.fixture(scope="module")
@@ -15,15 +22,26 @@ def found():
     return make(images=6, repeats=1, drawn=3)
 
 
+def of(table):
+    """As from the folder of a run, where images have their names."""
+    return Part(table, images.survey(table))
+
+
+def run_of(table, folder):
+    """The folder of a run, in a single cell."""
+    rows.write(table, folder / "cells" / "model" / "target" / "variant.csv")
+    return folder
+
+
 def test_rows_come_back_without_names(found, tmp_path):
-    collect.collect(found, tmp_path)
+    collect.collect(of(found), tmp_path)
     back = rows.load(tmp_path)
     assert len(back) == len(found)
     assert b"image-" not in gzip.decompress((tmp_path / "rows.csv.gz").read_bytes())
     assert set(back["image"]) == {str(n) for n in range(1, 7)}
     assert back["dice"].mean() == pytest.approx(found["dice"].mean(), abs=1e-4)
     first = (tmp_path / "rows.csv.gz").read_bytes()
-    collect.collect(found.sample(frac=1, random_state=1), tmp_path)
+    collect.collect(of(found.sample(frac=1, random_state=1)), tmp_path)
     assert (tmp_path / "rows.csv.gz").read_bytes() == first
 
 
@@ -47,20 +65,89 @@ def test_an_image_keeps_one_number_under_all_models(found):
 
 def test_runs_on_several_machines_come_together(tmp_path):
     whole = make(images=12, repeats=2, drawn=3)  # twelve: as text, 10 comes before 2
-    collect.collect(whole, tmp_path / "whole")
+    collect.collect(of(whole), tmp_path / "whole")
     for repeat in (0, 1):
-        collect.collect(whole[whole["repeat"] == repeat], tmp_path / str(repeat))
-    published = rows.load(tmp_path / "0")
-    again = collect.merge([published, whole[whole["repeat"] == 1], rows.load(tmp_path / "1")])
+        collect.collect(of(whole[whole["repeat"] == repeat]), tmp_path / str(repeat))
+    folder = run_of(whole[whole["repeat"] == 1], tmp_path / "run")
+    parts = [Part.load(path) for path in (tmp_path / "0", folder, tmp_path / "1" / "rows.csv.gz")]
+    assert all(part.known for part in parts)
+    again = collect.merge(parts)
     collect.collect(again, tmp_path / "merged")
-    ours, usual = (tmp_path / place / "rows.csv.gz" for place in ("merged", "whole"))
-    assert ours.read_bytes() == usual.read_bytes()
-    assert collect.merge([whole]) is whole
+    for name in ("rows.csv.gz", "images.csv"):
+        ours, usual = (tmp_path / place / name for place in ("merged", "whole"))
+        assert ours.read_bytes() == usual.read_bytes()
+    assert collect.merge(parts[:1]) is parts[0]
 
 
 def test_runs_on_other_images_do_not_come_together():
     with pytest.raises(SittaError, match="different images: chest/"):
-        collect.merge([make(images=6), make(images=5)])
+        collect.merge([of(make(images=6)), of(make(images=5))])
+
+
+@pytest.mark.parametrize("change", ["name", "slice"])
+@pytest.mark.parametrize("publish", [(), (0,), (1,), (0, 1)])
+def test_as_many_other_images_are_told_from_these(found, tmp_path, publish, change):
+    here = (found["target"] == "hrf") & (found["image"] == "image-003")
+    other = found.assign(repeat=1)
+    if change == "name":
+        other["image"] = other["image"].mask(here, "image-3")
+    else:
+        other["slice"] = other["slice"].mask(here, 7)
+    paths = []
+    for number, table in enumerate((found, other)):
+        paths.append(run_of(table, tmp_path / f"run{number}"))
+        if number in publish:
+            collect.collect(Part.load(paths[-1]), tmp_path / f"out{number}")
+            paths[-1] = tmp_path / f"out{number}"
+    with pytest.raises(SittaError, match=r"different images: retina/hrf\.") as caught:
+        collect.merge([Part.load(path) for path in paths])
+    assert "image-" not in str(caught.value)
+
+
+def test_rows_published_without_digests_are_compared_by_number(found, tmp_path):
+    old = tmp_path / "old"
+    collect.collect(of(found), old)
+    (old / "images.csv").unlink()
+    before, now = Part.load(old), of(found.assign(repeat=1))
+    assert not before.known
+    both = collect.merge([before, now])
+    assert len(both.rows) == 2 * len(found)
+    assert not both.known  # one of the two was never seen by name
+    collect.collect(both, tmp_path / "new")
+    assert not Part.load(tmp_path / "new").known
+    fewer = found[found["image"] != "image-000"]
+    with pytest.raises(SittaError, match="different images"):
+        collect.merge([before, of(fewer)])
+
+
+def test_images_are_counted_by_target_and_nobody_is_named(found, tmp_path):
+    collect.collect(of(found), tmp_path)
+    text = (tmp_path / "images.csv").read_text()
+    assert "image" not in text.replace("images,digest", "")
+    table = pd.read_csv(tmp_path / "images.csv")
+    assert table.columns.tolist() == ["task", "target", "images", "digest"]
+    assert (table["images"] == 6).all()
+    assert table["digest"].str.fullmatch("[0-9a-f]{64}").all()
+    pairs = json.dumps([[f"image-{n:03d}", 0] for n in range(6)])
+    assert (table["digest"] == hashlib.sha256(pairs.encode()).hexdigest()).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace(",6,", ",7,", 1), "not of the rows beside it"),
+        (lambda text: text.rsplit("\n", 2)[0] + "\n", "not of the rows beside it"),
+        (lambda text: text.replace("digest", "sum"), r"cannot be read.*task,target,images,digest"),
+        (lambda text: "", "cannot be read"),
+    ],
+)
+def test_digests_of_other_rows_are_refused(found, tmp_path, change, said):
+    collect.collect(of(found), tmp_path)
+    text = (tmp_path / "images.csv").read_text()
+    assert change(text) != text
+    (tmp_path / "images.csv").write_text(change(text))
+    with pytest.raises(SittaError, match=said):
+        Part.load(tmp_path)
 
 
 def test_means_of_a_split_are_over_its_images(found):
@@ -78,7 +165,7 @@ def test_means_of_a_split_are_over_its_images(found):
 def test_too_many_rows_are_refused(found, tmp_path, monkeypatch):
     monkeypatch.setattr(collect, "MOST", 1000)
     with pytest.raises(SittaError, match="too large"):
-        collect.collect(found, tmp_path)
+        collect.collect(of(found), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -91,3 +178,19 @@ def test_what_is_no_table_of_results_is_refused(tmp_path, content):
         rows.load(tmp_path)
     with pytest.raises(SittaError, match="not a table of results"):
         rows.load(tmp_path / "none.csv")
+
+
+def test_what_is_published_has_its_digests():
+    part = Part.load(PUBLISHED)
+    assert part.known
+    assert part.images["images"].sum() == 951 + 113 + 143
+
+
+def test_digests_published_are_of_the_real_images(real_data):
+    """Where files hold one image each, the names alone tell."""
+    kept = Part.load(PUBLISHED).images.set_index(["task", "target"])["digest"]
+    for task in ("chest", "retina"):
+        for target in kept[task].index:
+            names = [pair.name for pair in find_domain(real_data, task, target).pairs()]
+            listed = pd.DataFrame({"task": task, "target": target, "image": names, "slice": 0})
+            assert images.survey(listed)["digest"][0] == kept[task, target]

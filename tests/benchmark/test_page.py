@@ -159,7 +159,7 @@ def test_tables_of_data_frames(tmp_path):
 def test_tables_of_the_benchmark(tmp_path):
     from sitta.benchmark.tables import build
 
-    built = build(synthetic.make(images=3, repeats=1, drawn=3), ["overall", "splits"])
+    built = build(synthetic.make(images=3, repeats=1, drawn=3), ["overall", "members", "splits"])
     text = written(tmp_path, built, [])
     assert len(built) > 3
     for table in built:

@@ -91,6 +91,7 @@ def test_a_wrong_plan_is_refused_with_its_line(folder, old, new, words):
     # A mistake that shows only in the whole is told at the head of its table.
     assert line in changed or text.splitlines()[line - 1].startswith("["), (said, changed)
     exact = ("tentt", "oak", "1.5", "-0.1", "ent-bal'", "repeat", "stepps", "phantoms", "elm")
+    exact += ("'view'", "'sice'")
     if any(word in said for word in exact):
         assert line in changed, (said, changed)
 
@@ -161,11 +162,55 @@ def test_lines_of_tables_lists_and_inner_values(tmp_path):
     assert file.line(("m", 0, "x")) == 4
     assert file.line(("m", 1)) == 6
     assert file.line(("m", 1, "x")) == 7
-    assert file.line_of(("m", 1, "x"), 2) == 9
+    assert file.line(("m", 1, "x", 1)) == 9
+    assert file.line(("m", 1, "x", 5)) == 7
     assert file.line(("m", 1, "s", "y")) == 12
     assert file.line(("m", 1, "s", "z", "w")) == 13
     assert file.line(("m", 1, "s", "missing")) == 11
     assert file.line(("nothing",)) == 1
+
+
+INLINE = """\
+data = "data"
+methods = [
+  # {name = "none"},
+  {name = "tent", lambdas = [1.0, 0.0]},
+  {name = "sita", settings = {op = "vote", views = 2}},
+
+  {name = "memo", default = true, lambdas = [
+    0.5,  # ]
+    0.0,
+  ]},
+]
+
+[tasks.phantom]
+domains = ["alder", "birch"]
+size = [16, 16]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ('"tent"', '"tennt"', 4, "no such method"),
+        ('name = "tent", ', "", 4, "[methods] has no 'name'"),
+        ("[1.0, 0.0]", "[1.0, 1.5]", 4, "lambda is out of range"),
+        ("views = 2", "view = 2", 5, "no setting 'view'"),
+        ("views = 2", "views = -1", 5, "views"),
+        ("default = true", "defaults = true", 7, "no setting 'defaults'"),
+        ("0.5,", "-1,", 8, "lambda is out of range"),
+        ("    0.0,", "    0.5,", 9, "'lambdas' holds 0.5 twice"),
+        ("    0.0,", '    "a",', 9, "what is not a number"),
+        ("]},\n]", "]},\n  3,\n]", 11, "not a list of tables"),
+    ],
+)
+def test_a_mistake_in_a_list_of_tables_has_its_own_line(folder, old, new, line, words):
+    assert INLINE.count(old) == 1
+    reading(folder, INLINE)
+    with pytest.raises(PlanError) as caught:
+        reading(folder, INLINE.replace(old, new))
+    assert f", line {line}: " in str(caught.value), str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_a_plan_expands_to_every_split_repeat_and_variant(folder):
@@ -198,10 +243,20 @@ def test_a_plan_expands_to_every_split_repeat_and_variant(folder):
     ]
     keys = [str(cell) for work in works for cell in work.cells]
     assert len(set(keys)) == len(keys)
-    first = {}
-    for number, work in enumerate(works):
-        first.setdefault((str(work.model), work.kind), number)
-    assert all(first[str(m), "train"] < first[str(m), "members"] for m in models(plan))
+
+
+def test_work_is_ordered_model_by_model(folder):
+    plan = read_plan(folder / "plan.toml")
+    works = expand(plan)
+    order = list(dict.fromkeys(str(work.model) for work in works))
+    assert order == [str(model) for model in models(plan)]
+    for model in models(plan):
+        at = [n for n, work in enumerate(works) if work.model == model]
+        assert at == list(range(at[0], at[-1] + 1))  # nothing of another model between
+        kinds = [works[n].kind for n in at]
+        swept = model.repeat == 0 and model.training == "plain"
+        assert kinds == ["train", "members", "members", "methods", *["sweep"] * swept]
+    assert [work.model.repeat for work in works] == sorted(work.model.repeat for work in works)
 
 
 def test_the_draw_is_seeded_and_the_same_for_every_model(folder):

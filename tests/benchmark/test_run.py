@@ -14,7 +14,10 @@ from sitta.benchmark.cells import expand
 from sitta.benchmark.engine import attempt, labour, pending, run
 from sitta.benchmark.evaluate import images, trust
 from sitta.benchmark.measure import measure
-from sitta.benchmark.results import Results
+from sitta.benchmark.planfile import read_plan
+from sitta.benchmark.results import Results, unfinished
+from sitta.benchmark.selection import select
+from tests.benchmark import tiny
 from tests.shell import FORKED
 
 # A node that is gone is missed after a second, not after fifteen; one that is slow has its time.
@@ -74,6 +77,44 @@ def test_nothing_is_done_twice(results, plan):
     again = run(plan, results.folder)
     assert len(before) > 40
     assert before == {p: p.stat().st_mtime_ns for p in again.folder.glob("[cm][eo]*/**/*.*")}
+
+
+def test_models_are_done_one_by_one(plan, tmp_path, monkeypatch):
+    from sitta.benchmark import engine
+
+    seen = []
+    monkeypatch.setattr(engine, "perform", lambda *args: seen.append(args[-1]))
+    works = expand(plan)
+    done = Results(tmp_path / "order")
+    monkeypatch.setattr(Results, "done", lambda self, work: work in seen)
+    monkeypatch.setattr(Results, "ready", lambda self, work: True)
+    done.open(plan, works)
+    labour(plan, done, works)
+    assert seen == works
+
+
+def test_repeats_apart_come_to_the_whole(place, tmp_path):
+    """As on two machines without a common disk."""
+    path = place / "twice.toml"
+    path.write_text(tiny.PLAN)
+    plan = read_plan(path)
+    whole = run(plan, tmp_path / "whole")
+    folders = [tmp_path / "r0", tmp_path / "r1"]
+    for repeat, folder in enumerate(folders):
+        part = run(plan, folder, repeats=[repeat])
+        assert rows.load(folder)["repeat"].unique().tolist() == [repeat]
+        assert part.status()["repeat"].unique().tolist() == [repeat]
+        assert unfinished(folder) == ""  # of this run nothing is missing
+    parts = [rows.load(folder) for folder in folders]
+    both = pd.concat(parts, ignore_index=True).drop(columns="seconds")
+    keys = [*rows.SPLIT, *rows.VARIANT, "image", "slice"]
+    expected = rows.load(whole.folder).drop(columns="seconds")
+    pd.testing.assert_frame_equal(
+        both.sort_values(keys, ignore_index=True), expected.sort_values(keys, ignore_index=True)
+    )
+    Results(folders[0]).open(plan, select(plan))  # as a run of all of it begins
+    told = "The run is not finished: phantom members 36 of 60, phantom methods 9 of 15 cells are"
+    assert unfinished(folders[0]) == f"{told} there."
 
 
 def test_a_cell_that_is_lost_is_filled_alone(results, plan, tmp_path):

@@ -156,17 +156,26 @@ def models(plan: Plan) -> Iterator[Model]:
 
 
 def expand(plan: Plan) -> list[Work]:
-    """All work, in the order in which it is done: what is cheap and shared comes first."""
+    """All work, in the order in which it is done: repeat by repeat, and in each model by model.
+
+    So what is done is complete for whole models, and a machine that is lost costs no more than the
+    models that its workers were at.
+    """
+    members, asked, swept = member_variants(plan), asked_variants(plan), sweep_variants(plan)
     found: list[Work] = []
-    for repeat in range(plan.repeats):
-        now = [m for m in models(plan) if m.repeat == repeat]
-        found += [Work(model, "train") for model in now]
-        found += [w for m in now for w in _fill(plan, m, "members", member_variants(plan))]
-        found += [w for m in now for w in _fill(plan, m, "methods", asked_variants(plan))]
-        if plan.sweep and repeat < plan.sweep.repeats:
-            swept = [m for m in now if m.task in plan.sweep.tasks and m.training == PLAIN]
-            found += [w for m in swept for w in _fill(plan, m, "sweep", sweep_variants(plan))]
+    for model in models(plan):
+        found.append(Work(model, "train"))
+        found += _fill(plan, model, "members", members)
+        found += _fill(plan, model, "methods", asked)
+        found += _fill(plan, model, "sweep", swept if _is_swept(plan, model) else [])
     return found
+
+
+def _is_swept(plan: Plan, model: Model) -> bool:
+    sweep = plan.sweep
+    if sweep is None or model.training != PLAIN:
+        return False
+    return model.task in sweep.tasks and model.repeat < sweep.repeats
 
 
 def _fill(plan: Plan, model: Model, kind: str, variants: list[Variant]) -> Iterator[Work]:

@@ -30,21 +30,40 @@ def spread(plan: Plan, results: Results, works: Sequence[Work], address: str, wa
     with joined(address) as ray:
         shared = ray.put((plan, results))
         task = ray.remote(num_cpus=1, max_retries=-1)(_do)
-        trained: dict[str, Any] = {}
-        running = []
-        for work in left:  # a model's training comes before what needs the model
-            first = trained.get(str(work.model))
-            promise = task.remote(shared, work, first)
-            running.append(promise)
-            if work.kind == "train":
-                trained[str(work.model)] = promise
-        while running:
-            ready, running = ray.wait(running)
+        running: dict[Any, Work] = {}
+        while left or running:
+            for work in upcoming(left, list(running.values()), _room(ray)):
+                left.remove(work)
+                running[task.remote(shared, work)] = work
+            ready, _ = ray.wait(list(running))
             ray.get(ready)
-            watch(len(works) - len(running), len(works))
+            for promise in ready:
+                del running[promise]
+            watch(len(works) - len(left) - len(running), len(works))
 
 
-def _do(shared: tuple[Plan, Results], work: Work, _trained: Any) -> None:
+def upcoming(left: Sequence[Work], running: Sequence[Work], room: int) -> list[Work]:
+    """What to hand out next, in the order of the plan, so that models are done one by one.
+
+    Work that waits for the training of its model is passed over. Ray would keep no order among
+    tasks that wait for others: all models would be trained before anything else is done.
+
+    Args:
+        left: What has not been handed out.
+        running: What has.
+        room: How many pieces may be out at a time.
+    """
+    untrained = {work.model for work in (*left, *running) if work.kind == "train"}
+    free = [work for work in left if work.kind == "train" or work.model not in untrained]
+    return free[: max(0, room - len(running))]
+
+
+def _room(ray: Any) -> int:
+    """One piece for each core, and one that waits: a cluster that can grow sees the need."""
+    return 1 + max(1, int(ray.cluster_resources().get("CPU", 0)))
+
+
+def _do(shared: tuple[Plan, Results], work: Work) -> None:
     """On a node. Waits if another process of a shared folder is at the same work."""
     plan, results = shared
     with one_thread():

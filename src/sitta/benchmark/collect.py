@@ -3,34 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from sitta.benchmark import rows
+from sitta.benchmark import images, rows
 from sitta.errors import SittaError
 
 MOST = 8_000_000  # bytes of rows.csv.gz: it goes into the repository
 MEANS = (*rows.QUALITY, *(name for name in rows.TRUST if name != "notes"), "seconds")
 
 
-def collect(found: pd.DataFrame, out: Path) -> None:
-    """Write ``rows.csv.gz`` and ``splits.csv``.
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Results of one run, or of several that were put together.
+
+    Attributes:
+        rows: One for each image under each variant.
+        images: Which images they are of, as ``images.survey`` tells it.
+    """
+
+    rows: pd.DataFrame
+    images: pd.DataFrame
+
+    @classmethod
+    def load(cls, path: str | Path) -> Part:
+        """From the folder of a run, or from a ``rows.csv.gz`` of before."""
+        path, found = Path(path), rows.load(path)
+        if rows.cells(path):
+            return cls(found, images.survey(found))
+        return cls(found, images.published(rows.collected(path), found))
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a digest of all its images."""
+        return bool((self.images["digest"] != images.UNKNOWN).all())
+
+
+def collect(part: Part, out: Path) -> None:
+    """Write ``rows.csv.gz``, ``images.csv`` and ``splits.csv``.
 
     Args:
-        found: As loaded from a results folder.
+        part: What to publish.
         out: Folder to write to.
 
     Raises:
         SittaError: The rows are too many for a repository.
     """
-    unnamed = anonymous(found).sort_values([*rows.SPLIT, *rows.VARIANT, "image", "slice"])
+    unnamed = anonymous(part.rows).sort_values([*rows.SPLIT, *rows.VARIANT, "image", "slice"])
     path = out / "rows.csv.gz"
     rows.write(unnamed, path, digits=4)
     if path.stat().st_size > MOST:
         size = f"{path.stat().st_size / 1e6:.1f} MB"
         path.unlink()
         raise SittaError(f"{path} is too large.", allowed=f"{MOST / 1e6:g} MB", got=size)
+    images.write(part.images, out)
     rows.write(splits(unnamed), out / "splits.csv", digits=6)
 
 
@@ -51,29 +79,22 @@ def _numbered(names: pd.Series[str]) -> pd.Series[str]:
     return names.rank(method="dense").astype(int).astype(str)
 
 
-def merge(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def merge(parts: Sequence[Part]) -> Part:
     """Rows of several runs of one plan, such as repeats on machines that share no disk.
 
     Of rows that several have, those of the first count.
 
     Args:
-        parts: Each as loaded from a results folder, or from a ``rows.csv.gz`` of before.
+        parts: Of each run.
 
     Raises:
         SittaError: Runs on other images: their numbers would not mean the same.
     """
     if len(parts) == 1:
         return parts[0]
-    unnamed = [anonymous(part) for part in parts]
-    sizes = [part.groupby(["task", "target"])["image"].nunique() for part in unnamed]
-    counts = pd.concat(sizes).groupby(level=[0, 1]).nunique()
-    if (counts > 1).any():
-        where = ", ".join("/".join(domain) for domain in counts.index[counts > 1])
-        raise SittaError(
-            f"These results are of different images: {where}.",
-            fix="collect runs of one plan on the same data, with the members of each target done",
-        )
-    return rows.distinct(pd.concat(unnamed, ignore_index=True))
+    agreed = images.agreed([part.images for part in parts])
+    unnamed = [anonymous(part.rows) for part in parts]
+    return Part(rows.distinct(pd.concat(unnamed, ignore_index=True)), agreed)
 
 
 def splits(found: pd.DataFrame) -> pd.DataFrame:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import torch
 
-from sitta.benchmark.cells import Work, expand
+from sitta.benchmark.cells import Work
 from sitta.benchmark.evaluate import evaluate
 from sitta.benchmark.plan import Plan
 from sitta.benchmark.results import Results
+from sitta.benchmark.selection import select
 from sitta.errors import SittaError
 from sitta.models.checkpoint import card, load, save
 from sitta.training import train
@@ -29,6 +30,8 @@ def run(
     plan: Plan,
     out: str | Path,
     *,
+    repeats: Sequence[int] = (),
+    tasks: Sequence[str] = (),
     workers: int = 1,
     cluster: str | None = None,
     watch: Watch | None = None,
@@ -40,12 +43,17 @@ def run(
     Args:
         plan: What to do.
         out: Folder of the results; a run that was stopped goes on there.
+        repeats: Only these, by their numbers from 0; all if none is given.
+        tasks: Only these, by their names; all if none is given.
         workers: Processes on this machine; 1 works in this process.
         cluster: Address of a Ray cluster, or ``local``, in place of workers.
         watch: Is told how many pieces of work are done, of how many.
+
+    Raises:
+        InvalidSetting: The plan has no such repeat or task, or the folder holds other results.
     """
+    works = select(plan, repeats, tasks)
     results = Results(Path(out))
-    works = expand(plan)
     results.open(plan, works)
     results.forgive()
     report = watch or (lambda done, total: None)

@@ -80,7 +80,7 @@ def write(
     """Write the page, whole or not at all.
 
     A table or figure with the name of a task between hyphens, such as ``lambda-chest``, stands
-    under that task; ``members`` is an example; all others are the overview.
+    under that task; the figure ``members`` is an example; all others are the overview.
 
     Args:
         path: Where to; an older page there is replaced.
@@ -121,15 +121,14 @@ def _sections(
     names = {OVERVIEW: "All tasks", **{t: t.capitalize() for t in tasks}, EXAMPLES: "Examples"}
     found = {name: Section(name, title) for name, title in names.items()}
     for figure in figures:
-        found[_place(figure.name, tasks)].figures.append(_figure(figure))
+        place = EXAMPLES if figure.name == "members" else _place(figure.name, tasks)
+        found[place].figures.append(_figure(figure))
     for table in tables:
         found[_place(table.name, tasks)].tables.append(_table(table))
     return [section for section in found.values() if section.figures or section.tables]
 
 
 def _place(name: str, tasks: Sequence[str]) -> str:
-    if name == "members":
-        return EXAMPLES
     return next((task for task in tasks if f"-{task}-" in f"-{name}-"), OVERVIEW)
 
 

@@ -13,6 +13,7 @@ from torch import nn
 from sitta.adaptation import InTEnt, methods
 from sitta.benchmark.cells import Model, models
 from sitta.benchmark.measure import TOLERANCE
+from sitta.benchmark.places import Place
 from sitta.benchmark.plan import (
     LAMBDAS,
     STRATEGIES_OF_MEMBERS,
@@ -24,7 +25,7 @@ from sitta.benchmark.plan import (
     Training,
 )
 from sitta.benchmark.rows import PLAIN
-from sitta.benchmark.toml import File, Place, Section
+from sitta.benchmark.toml import File, Section
 from sitta.data.domains import LAYOUT, find_domain
 from sitta.data.preprocess import TASKS, Preprocess
 from sitta.integration import STRATEGIES
@@ -153,22 +154,29 @@ def _task(section: Section, name: str, root: Path, usual: int) -> Task:
     folder = section.take("folder", str, name)
     masks = section.take("masks", str, "masks")
     domains = []
-    for each in section.several("domains", str):
+    for at, each in enumerate(section.several("domains", str)):
         try:
             domain = find_domain(root, folder, each, masks)
             domain.pairs()
         except (ValueError, OSError) as error:
             said = getattr(error, "what", str(error))
-            section.fail(("domains",), said, allowed=getattr(error, "allowed", ""), element=each)
-        _check_name(section, ("domains",), each)
+            section.fail(("domains", at), said, allowed=getattr(error, "allowed", ""))
+        _check_name(section, ("domains", at), each)
         domains.append(domain)
     if len(domains) < 2:
         section.fail(("domains",), "A split needs two domains.", got=str(len(domains)))
     images, note = _count(section, "images_per_target", usual), section.take("note", str, "")
+    return Task(name, tuple(domains), _preprocess(section, folder), images, note)
+
+
+def _preprocess(section: Section, folder: str) -> Preprocess:
+    """That of the task, with what else the section has."""
     changes = section.rest()
     preset = TASKS.get(folder, Preprocess()).as_dict()
-    ready = section.check((), lambda: Preprocess.from_dict({**preset, **changes}))
-    return Task(name, tuple(domains), ready, images, note)
+    for key in changes:
+        if key not in preset:  # the line of its own; what is known may be wrong only together
+            section.check((key,), lambda k=key: Preprocess.from_dict({**preset, k: None}))  # type: ignore[misc]
+    return section.check((), lambda: Preprocess.from_dict({**preset, **changes}))
 
 
 def _check_name(section: Section, key: Place, name: str) -> None:
@@ -180,8 +188,8 @@ def _check_name(section: Section, key: Place, name: str) -> None:
 
 def _members(section: Section) -> dict[str, Any]:
     lambdas = section.several("lambdas", float, LAMBDAS)
-    for lam in lambdas:
-        _lambda(section, "lambdas", lam)
+    for at, lam in enumerate(lambdas):
+        _lambda(section, ("lambdas", at), lam)
     if 1.0 not in lambdas:
         what = "'lambdas' lacks 1, the source model, which all else is compared with."
         section.fail(("lambdas",), what, got=str(list(lambdas)))
@@ -194,21 +202,19 @@ def _members(section: Section) -> dict[str, Any]:
 
 def _strategies(section: Section, usual: tuple[str, ...]) -> tuple[str, ...]:
     found = section.several("strategies", str, usual)
-    for name in found:
+    for at, name in enumerate(found):
         if name not in STRATEGIES_OF_MEMBERS:
             allowed = ", ".join(STRATEGIES_OF_MEMBERS)
             what = f"There is no strategy {name!r} of members."
             if name in STRATEGIES:
                 what = f"{name!r} takes passes of its own: ask for it in [[methods]]."
-            section.fail(("strategies",), what, allowed=allowed, element=name)
+            section.fail(("strategies", at), what, allowed=allowed)
     return found
 
 
-def _lambda(section: Section, key: str, lam: float) -> None:
+def _lambda(section: Section, key: Place, lam: float) -> None:
     if not LAMBDA.accepts(lam):
-        section.fail(
-            (key,), "A lambda is out of range.", allowed=LAMBDA.range, got=str(lam), element=lam
-        )
+        section.fail(key, "A lambda is out of range.", allowed=LAMBDA.range, got=str(lam))
 
 
 def _asked(section: Section) -> list[Asked]:
@@ -220,8 +226,8 @@ def _asked(section: Section) -> list[Asked]:
     kind = methods()[name]
     inner = section.section("settings")
     settings = inner.rest()
-    inner.check((), lambda: require_known(kind.__name__, settings, kind))
     for key, value in settings.items():
+        inner.check((key,), lambda k=key: require_known(kind.__name__, {k: None}, kind))  # type: ignore[misc]
         inner.check((key,), lambda k=key, v=value: kind(nn.BatchNorm2d(1), **{k: v}))  # type: ignore[misc]
     lambdas = section.several("lambdas", float, ())
     if lambdas:
@@ -229,10 +235,10 @@ def _asked(section: Section) -> list[Asked]:
         if "lam" in settings:
             what = "'lam' is set beside 'lambdas', which say the same."
             inner.fail(("lam",), what, allowed="one of the two")
-    for lam in lambdas:
-        _lambda(section, "lambdas", lam)
+    for at, lam in enumerate(lambdas):
+        _lambda(section, ("lambdas", at), lam)
         every = {**settings, "lam": lam}
-        section.check(("lambdas",), lambda s=every: kind(nn.BatchNorm2d(1), **s))  # type: ignore[misc]
+        section.check(("lambdas", at), lambda s=every: kind(nn.BatchNorm2d(1), **s))  # type: ignore[misc]
     own = section.take("default", bool, not lambdas)
     section.end()
     found = [Asked(name, {**settings, "lam": lam}) for lam in lambdas]
@@ -241,14 +247,14 @@ def _asked(section: Section) -> list[Asked]:
 
 def _sweep(section: Section, tasks: tuple[Task, ...]) -> Sweep:
     named = section.several("tasks", str, [tasks[0].name])
-    for name in named:
-        _require_task(section, "tasks", name, tasks)
+    for at, name in enumerate(named):
+        _require_task(section, ("tasks", at), name, tasks)
     members = section.several("members", int)
     if not members:
         section.fail(("members",), "'members' is empty.", allowed="numbers of members, 2 or more")
-    for count in members:
+    for at, count in enumerate(members):
         if count < 2:
-            section.fail(("members",), "A sweep needs 2 members or more.", element=count)
+            section.fail(("members", at), "A sweep needs 2 members or more.", got=str(count))
     sweep = Sweep(
         named, members, _strategies(section, ("average", "ent-baln")), _count(section, "repeats", 1)
     )
@@ -256,12 +262,12 @@ def _sweep(section: Section, tasks: tuple[Task, ...]) -> Sweep:
     return sweep
 
 
-def _require_task(section: Section, key: str, name: str, tasks: tuple[Task, ...]) -> Task:
+def _require_task(section: Section, key: Place, name: str, tasks: tuple[Task, ...]) -> Task:
     for task in tasks:
         if task.name == name:
             return task
     allowed = ", ".join(t.name for t in tasks)
-    section.fail((key,), f"The plan has no task {name!r}.", allowed=allowed, element=name)
+    section.fail(key, f"The plan has no task {name!r}.", allowed=allowed)
 
 
 def _all_retrained(top: Section, tasks: tuple[Task, ...], usual: Training) -> tuple[Retrained, ...]:
@@ -281,7 +287,7 @@ def _retrained(section: Section, tasks: tuple[Task, ...], usual: Training) -> Re
     name, task = section.take("name", str), section.take("task", str)
     if name == PLAIN or not name.replace("-", "").isalnum():
         section.fail(("name",), "A name is letters and digits, and not 'plain'.", got=repr(name))
-    its = _require_task(section, "task", task, tasks)
+    its = _require_task(section, ("task",), task, tasks)
     source = section.take("source", str)
     known = [d.name for d in its.domains]
     if source not in known:

@@ -57,7 +57,10 @@ class Results:
             draft.write_text(json.dumps([_listed(work) for work in works]) + "\n")
 
     def status(self) -> pd.DataFrame:
-        """What is done of what the last run was to do: a row for each task, repeat and kind."""
+        """What is done of what the last run was to do: a row for each task, repeat and kind.
+
+        That is all of the plan, or the repeats and tasks that it was given.
+        """
         kept = self.folder / "work.json"
         if not kept.is_file():
             raise InvalidSetting(f"{self.folder} holds no benchmark.", allowed="the --out of a run")
@@ -130,7 +133,7 @@ class Results:
 
 
 def unfinished(path: Path) -> str:
-    """What a run has yet to do, in one sentence; nothing if all is done, or if nobody can tell.
+    """What the last run has yet to do, in one sentence; nothing if all is done or nobody can tell.
 
     Args:
         path: Folder of a run, or a table of rows, which does not say.

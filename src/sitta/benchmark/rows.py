@@ -35,15 +35,24 @@ def load(path: str | Path) -> pd.DataFrame:
     Raises:
         SittaError: There is nothing to read.
     """
-    path = Path(path)
-    files = sorted(path.glob("cells/**/[!.]*.csv")) if path.is_dir() else [path]  # no drafts
-    if path.is_dir() and not files and (path / "rows.csv.gz").is_file():
-        files = [path / "rows.csv.gz"]
-    if not files:
+    found = cells(Path(path)) or [collected(Path(path))]
+    return distinct(pd.concat([read(file) for file in found], ignore_index=True))
+
+
+def cells(path: Path) -> list[Path]:
+    """The files of a run, in which images have their names; none if this is no folder of a run."""
+    return sorted(path.glob("cells/**/[!.]*.csv")) if path.is_dir() else []  # no drafts
+
+
+def collected(path: Path) -> Path:
+    """The one file of rows that were collected: this one, or that in this folder."""
+    if not path.is_dir():
+        return path
+    if not (path / "rows.csv.gz").is_file():
         raise SittaError(
             f"{path} holds no results.", allowed="the folder of a benchmark run, or its rows.csv.gz"
         )
-    return distinct(pd.concat([read(file) for file in files], ignore_index=True))
+    return path / "rows.csv.gz"
 
 
 def distinct(rows: pd.DataFrame) -> pd.DataFrame:

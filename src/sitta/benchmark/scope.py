@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -14,14 +15,15 @@ from sitta.data.domains import Domain
 CLASSES = 2  # background and foreground: what a plan trains
 
 
-def scope(plan: Plan) -> pd.DataFrame:
+def scope(plan: Plan, works: Sequence[Work] | None = None) -> pd.DataFrame:
     """A row for each task and kind of work.
 
     Args:
         plan: A plan whose data is in place. NIfTI volumes and DICOM series are decoded, to count
             the slices that have a mask.
+        works: The part of its work that is meant, from ``selection.select``; all if not given.
     """
-    rows = [_row(plan, work) for work in expand(plan)]
+    rows = [_row(plan, work) for work in (expand(plan) if works is None else works)]
     return pd.DataFrame(rows).groupby(["task", "kind"], sort=False, as_index=False).sum()
 
 

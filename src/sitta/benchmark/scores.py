@@ -75,7 +75,8 @@ def shifted(rows: pd.DataFrame) -> pd.DataFrame:
 def scores(rows: pd.DataFrame, value: str = "dice", scale: float = PERCENT) -> pd.DataFrame:
     """A row for each image in each repeat, a column for each variant's label.
 
-    Tasks, domains and images come in order of appearance. Missing runs are not a number.
+    Tasks and domains come in order of appearance, images by their names, so that resampling draws
+    the same from a folder of a run and from its published rows. Missing runs are not a number.
 
     Args:
         rows: As loaded.
@@ -84,8 +85,10 @@ def scores(rows: pd.DataFrame, value: str = "dice", scale: float = PERCENT) -> p
     """
     keys = [*UNIT, "repeat"]
     data = rows[[*keys, value]].assign(slice=rows["slice"].fillna(0))
-    for key in UNIT[:-1]:
+    for key in SPLIT:
         data[key] = pd.Categorical(data[key], categories=data[key].unique())
+    names_of_images = sorted(data["image"].unique(), key=_by_number)
+    data["image"] = pd.Categorical(data["image"], categories=names_of_images)
     names = [v.label for v in variants(rows)]
     # Groups that are not sorted are numbered as they appear, as the variants are.
     codes = rows.groupby(list(VARIANT), sort=False, dropna=False).ngroup()
@@ -94,6 +97,11 @@ def scores(rows: pd.DataFrame, value: str = "dice", scale: float = PERCENT) -> p
     wide = means.unstack("variant") * scale
     wide.columns = wide.columns.astype("str")
     return wide
+
+
+def _by_number(name: str) -> tuple[float, str]:
+    """Numbers by their value, as published images have them, then all else by its letters."""
+    return (int(name) if name.isdecimal() else math.inf), name
 
 
 def complete(wide: pd.DataFrame, needed: list[str] | None = None) -> pd.DataFrame:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from sitta.benchmark.places import Place, places
 from sitta.errors import InvalidSetting, SittaError
 
 T = TypeVar("T")
-Place = tuple[str | int, ...]  # such as ("methods", 1, "settings", "views")
-HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]#]+?)\s*\]\]?\s*(?:#.*)?$")
-KEY = re.compile(r"^\s*([\w.\-\"']+)\s*=")
-PART = re.compile(r"""\"([^\"]*)\"|'([^']*)'|([^.\s"']+)""")  # a dot within quotes is no end
 NEEDED: Any = object()
 
 
@@ -46,56 +42,11 @@ class File:
             raise PlanError(f"{path} is not TOML: {error}.") from error
 
     def line(self, place: Place) -> int:
-        """Where a value stands: its own line, or that of the nearest table around it."""
-        best, depth = 1, 0
-        for number, where in enumerate(_places(self.text), 1):
-            shared = len(where) if place[: len(where)] == where else 0
-            if shared > depth:
-                best, depth = number, shared
-        return best
-
-    def line_of(self, place: Place, value: Any) -> int:
-        """Where one element of a list stands, if the list goes over several lines."""
-        start = self.line(place)
-        text = f'"{value}"' if isinstance(value, str) else str(value)
-        for number, line in enumerate(self.text.splitlines()[start - 1 :], start):
-            if text in line or text.replace('"', "'") in line:
-                return number
-            if number > start and (KEY.match(line) or HEADER.match(line)):
-                break
-        return start
-
-
-def _places(text: str) -> list[Place]:
-    """For each line, the value or table that begins there; an empty place for other lines."""
-    table: Place = ()
-    seen: dict[Place, int] = {}
-    found: list[Place] = []
-    for line in text.splitlines():
-        header, key = HEADER.match(line), KEY.match(line)
-        if header:
-            table = _names(header[2])
-            if header[1] == "[[":
-                seen[table] = seen.get(table, -1) + 1
-            table = _numbered(table, seen)
-            found.append(table)
-        else:
-            found.append((*table, *_names(key[1])) if key else ())
-    return found
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple("".join(found) for found in PART.findall(text))
-
-
-def _numbered(table: Place, seen: dict[Place, int]) -> Place:
-    """With the number of each list of tables that it is in."""
-    place: Place = ()
-    for end in range(1, len(table) + 1):
-        place += (table[end - 1],)
-        if table[:end] in seen:
-            place += (seen[table[:end]],)
-    return place
+        """Where a value stands: its own line, or that of the nearest table or list around it."""
+        known = places(self.text)
+        while place and place not in known:
+            place = place[:-1]
+        return known.get(place, 1)
 
 
 @dataclass
@@ -128,12 +79,12 @@ class Section:
             return tuple(default)
         items = self.take(key, list)
         found: list[T] = []
-        for item in items:
+        for at, item in enumerate(items):
             value = float(item) if kind is float and type(item) is int else item
             if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-                self.fail((key,), f"'{key}' holds what is not {WORDS[kind]}.", got=repr(item))
+                self.fail((key, at), f"'{key}' holds what is not {WORDS[kind]}.", got=repr(item))
             if value in found:
-                self.fail((key,), f"'{key}' holds {item!r} twice.", element=item)
+                self.fail((key, at), f"'{key}' holds {item!r} twice.")
             found.append(value)
         return tuple(found)
 
@@ -144,9 +95,10 @@ class Section:
     def sections(self, key: str) -> list[Section]:
         """A list of tables in this one."""
         every = self.take(key, list, [])
-        if not all(isinstance(values, dict) for values in every):
-            self.fail((key,), f"'{key}' is not a list of tables.", allowed=f"[[{key}]]")
-        return [Section(self.file, v, (*self.place, key, n)) for n, v in enumerate(every)]
+        for at, values in enumerate(every):
+            if not isinstance(values, dict):
+                self.fail((key, at), f"'{key}' is not a list of tables.", allowed=f"[[{key}]]")
+        return [Section(self.file, v, (*self.place, key, at)) for at, v in enumerate(every)]
 
     def rest(self) -> dict[str, Any]:
         """All that was not taken yet."""
@@ -176,14 +128,10 @@ class Section:
         names = ".".join(str(part) for part in self.place if isinstance(part, str))
         return f"[{names}]" if names else "The plan"
 
-    def fail(
-        self, key: Place, what: str, *, allowed: str = "", got: str = "", element: Any = None
-    ) -> NoReturn:
-        """Complain about a value, or about one element of a list."""
-        place = (*self.place, *key)
-        file = self.file
-        line = file.line(place) if element is None else file.line_of(place, element)
-        raise PlanError(f"{file.path}, line {line}: {what}", allowed=allowed, got=got)
+    def fail(self, key: Place, what: str, *, allowed: str = "", got: str = "") -> NoReturn:
+        """Complain about a value, or about one element of a list: ``(key, its number)``."""
+        line = self.file.line((*self.place, *key))
+        raise PlanError(f"{self.file.path}, line {line}: {what}", allowed=allowed, got=got)
 
 
 WORDS: dict[type, str] = {

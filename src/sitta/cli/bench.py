@@ -23,16 +23,31 @@ app.add_typer(bench, name="bench")
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan (TOML); see docs/how-to/benchmark.md.")]
 Data = Annotated[Path | None, typer.Option(help="Root of the images, in place of the plan's.")]
+Repeats = Annotated[
+    list[int] | None,
+    typer.Option("--repeat", help="Only this repeat, from 0; may be given several times."),
+]
+Tasks = Annotated[
+    list[str] | None, typer.Option("--task", help="Only this task; may be given several times.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
 @bench.command()
-def plan(plan: PlanFile, data: Data = None, as_json: AsJson = False) -> None:
+def plan(
+    plan: PlanFile,
+    data: Data = None,
+    repeat: Repeats = None,
+    task: Tasks = None,
+    as_json: AsJson = False,
+) -> None:
     """Check a plan and show what it comes to, without running anything."""
     from sitta.benchmark.planfile import read_plan
     from sitta.benchmark.scope import scope
+    from sitta.benchmark.selection import select
 
-    found = scope(read_plan(plan, data))
+    checked = read_plan(plan, data)
+    found = scope(checked, select(checked, repeat or (), task or ()))
     if as_json:
         typer.echo(found.to_json(orient="records"))
         return
@@ -49,6 +64,8 @@ def run(
     plan: PlanFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder; goes on with what is there.")],
     data: Data = None,
+    repeat: Repeats = None,
+    task: Tasks = None,
     workers: Annotated[
         int, typer.Option(min=1, help="Processes, each with one thread.")
     ] = os.cpu_count() or 1,
@@ -62,7 +79,15 @@ def run(
     from sitta.benchmark.planfile import read_plan
 
     with _bar(silent=as_json) as watch:
-        results = start(read_plan(plan, data), out, workers=workers, cluster=ray, watch=watch)
+        results = start(
+            read_plan(plan, data),
+            out,
+            repeats=repeat or (),
+            tasks=task or (),
+            workers=workers,
+            cluster=ray,
+            watch=watch,
+        )
     _tell(results.status(), results.failures(), as_json)
     if results.failures():
         raise typer.Exit(1)

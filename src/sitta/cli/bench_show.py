@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sitta.benchmark.tables import Table
 
 Where = Annotated[Path, typer.Argument(help="Folder of a run, or a rows.csv.gz.")]
+WIDEST = 10_000  # signs in a line of a file; measured within the usual 80, tables would be broken
 SUFFIXES = {"csv": "csv", "markdown": "md", "latex": "tex"}
 
 
@@ -29,7 +30,7 @@ def table(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A file each, in here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tables: overall, methods, strategies, splits, paired, hurts, quality, trust, and more."""
+    """Tables: overall, members, methods, strategies, splits, paired, hurts, trust, and more."""
     from sitta.benchmark.rows import load
     from sitta.benchmark.tables import build
     from sitta.errors import InvalidSetting
@@ -74,7 +75,8 @@ def _show(found: list[Table], form: str) -> None:
         if form == "terminal":
             shown = to_rich(each)
             if not console.is_terminal:  # a file has no edge
-                console.width = max(160, console.measure(shown).maximum)
+                wide = console.options.update(width=WIDEST)
+                console.width = max(160, console.measure(shown, options=wide).maximum)
             console.print(shown)
         else:
             typer.echo(_text(each, form))
@@ -172,21 +174,24 @@ def collect(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")],
 ) -> None:
     """Files to publish: rows without names of files, means of splits, tables and figures."""
+    from sitta.benchmark.collect import Part, merge
     from sitta.benchmark.collect import collect as gather
-    from sitta.benchmark.collect import merge
     from sitta.benchmark.figures import save
-    from sitta.benchmark.rows import load
     from sitta.benchmark.tables import build
 
-    rows = merge([load(path) for path in results])
-    gather(rows, out)
-    tables = build(rows)
+    parts = [Part.load(path) for path in results]
+    whole = merge(parts)
+    gather(whole, out)
+    tables = build(whole.rows)
     for form in SUFFIXES:
         _keep(tables, form, out / "tables")
-    save(rows, out / "figures")
-    for path in results:
+    save(whole.rows, out / "figures")
+    for path, part in zip(results, parts, strict=True):
         _remark(path)
-    typer.echo(f"{len(rows):,} rows in {out}")
+        if len(parts) > 1 and not part.known:
+            said = "images were compared by their number alone: no digest of them is beside it."
+            typer.echo(f"{path}: {said}", err=True)
+    typer.echo(f"{len(whole.rows):,} rows in {out}")
 
 
 @bench.command()

@@ -8,6 +8,7 @@ import pandas as pd
 
 from sitta.benchmark.tables.differences import hurts, paired
 from sitta.benchmark.tables.grids import methods, splits, strategies
+from sitta.benchmark.tables.members import members
 from sitta.benchmark.tables.overall import overall
 from sitta.benchmark.tables.quality import quality, sweep
 from sitta.benchmark.tables.table import Table
@@ -20,6 +21,7 @@ __all__ = ["TABLES", "Table", "build"]
 # Each makes one table or several, and none if the results have nothing for it.
 TABLES: dict[str, Callable[[pd.DataFrame], list[Table]]] = {
     "overall": overall,
+    "members": members,
     "methods": methods,
     "strategies": strategies,
     "splits": splits,

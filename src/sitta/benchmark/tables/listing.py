@@ -66,6 +66,12 @@ class Listing:
         )
 
     @property
+    def of_members(self) -> list[Variant]:
+        """Those of them that one pass over the members serves: no sharpness, which takes more."""
+        slow = {name for name, strategy in STRATEGIES.items() if strategy.figure == "sharpness"}
+        return [v for v in self.strategies if v.strategy not in slow]
+
+    @property
     def adaptive(self) -> list[Variant]:
         """The methods that InTEnt is compared with, at every lambda.
 

@@ -47,26 +47,42 @@ def overall(rows: pd.DataFrame) -> list[Table]:
     values = in_common(shown, labels(listed))
     if values.empty:
         return []
-    theirs = reported(listed, values)
-    means, ends = task_means(values), intervals(values)
+    data, columns = by_task(listed, values)
+    several = OVER_TASKS in data
+    if several:
+        data[OVER_SOURCES] = source_means(values).mean(skipna=False).to_numpy()
+        columns.append(Column(OVER_SOURCES, (OVER_SOURCES,), number, strong=1))
+        columns += _paper(data, OVER_SOURCES, reported(listed, values))
+    caption = CAPTION.format(extent=extent(values), last=LAST if several else "")
+    caption += about_paper(data, values, PAPER)
+    fair = [i for i, v in enumerate(listed) if v.method != "oracle"]
+    return [tabulate("overall", "All methods", caption, data, columns, contest=[fair])]
+
+
+def by_task(listed: list[Variant], values: pd.DataFrame) -> tuple[pd.DataFrame, list[Column]]:
+    """Means of each task and, of several, over tasks, with intervals and the paper's figures.
+
+    Args:
+        listed: The variants, one to a row.
+        values: Their figures on each image.
+    """
+    means, ends, theirs = task_means(values), intervals(values), reported(listed, values)
     data = pd.DataFrame({"method": labels(listed)})
     columns = [Column("Method", ("method",), text)]
-    several = len(means) > 2
-    for task in means.index if several else means.index[:-1]:
+    for task in means.index if len(means) > 2 else means.index[:-1]:
         data[task] = means.loc[task].to_numpy()
         data[f"{task}, low"], data[f"{task}, high"] = ends[task]
         columns.append(Column(task, (task, f"{task}, low", f"{task}, high"), within, strong=1))
         columns += _paper(data, task, theirs)
-    if several:
-        data[OVER_SOURCES] = source_means(values).mean(skipna=False).to_numpy()
-        columns.append(Column(OVER_SOURCES, (OVER_SOURCES,), number, strong=1))
-        columns += _paper(data, OVER_SOURCES, theirs)
-    caption = CAPTION.format(extent=extent(values), last=LAST if several else "")
-    if theirs.notna().any(axis=None):
-        other = paper.foreign(split_keys(values))
-        caption += PAPER + (ELSEWHERE.format(tasks=" and ".join(other)) if other else "")
-    fair = [i for i, v in enumerate(listed) if v.method != "oracle"]
-    return [tabulate("overall", "All methods", caption, data, columns, contest=[fair])]
+    return data, columns
+
+
+def about_paper(data: pd.DataFrame, values: pd.DataFrame, words: str) -> str:
+    """What the paper's figures are, in these words, if there are any, and whose sites differ."""
+    if not any(name.endswith(", paper") for name in data):
+        return ""
+    other = paper.foreign(split_keys(values))
+    return words + (ELSEWHERE.format(tasks=" and ".join(other)) if other else "")
 
 
 def _paper(data: pd.DataFrame, name: str, theirs: pd.DataFrame) -> list[Column]:

@@ -1,0 +1,142 @@
+"""The table of what members serve, on all images, against plain loops over made-up rows."""
+
+import math
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sitta.benchmark import render
+from sitta.benchmark.collect import anonymous
+from sitta.benchmark.rows import load
+from sitta.benchmark.tables import TABLES
+from tests.benchmark.loops import INTENT, ORACLE, SOURCE, by_method, images, mean_by, named, splits
+from tests.benchmark.synthetic import TASKS, make
+
+OVER_TASKS = "mean over tasks"
+PUBLISHED = Path(__file__).parents[2] / "docs" / "results"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return named()
+
+
+@pytest.fixture(scope="module")
+def table(rows):
+    return TABLES["members"](rows)[0]
+
+
+def test_members_lists_what_one_pass_serves(table):
+    fixed = [f"Fixed lambda {lam}" for lam in (0.8, 0.6, 0.5, 0.4, 0.2, 0)]
+    mixed = ("average", "vote", "entropy", "ent-min", "ent-topk", "ent-norm")
+    names = [SOURCE, *fixed, *(f"InTEnt {name}" for name in mixed), INTENT, ORACLE]
+    assert table.data["method"].tolist() == names
+    everything = TABLES["members"](make(images=3, drawn=3, repeats=1))[0]
+    assert everything.data["method"].tolist() == names  # nor sharpness where all images are drawn
+
+
+def test_members_is_a_mean_of_means_on_all_images(rows, table):
+    for name in table.data["method"]:
+        tasks = {k: 100 * v for k, v in mean_by(splits(rows, name), 1).items()}
+        for task in TASKS:
+            assert by_method(table, task)[name] == pytest.approx(tasks[(task,)])
+        assert by_method(table, OVER_TASKS)[name] == pytest.approx(fmean(tasks.values()))
+    assert "chest 42 images in 6 splits" in table.caption
+    assert "then the mean over tasks" in table.caption
+
+
+def test_intervals_resample_images_with_their_repeats(rows, table):
+    """Wide as the spread of images says: twice the repeats would not be twice the images."""
+    chance = np.random.default_rng(3)
+    parts = {}
+    for key, values in images(rows, INTENT).items():
+        parts.setdefault(key[:3], []).append(100 * fmean(values))
+    draws = []
+    for _ in range(2000):
+        means = {k: np.mean(chance.choice(v, len(v))) for k, v in parts.items()}
+        draws.append(mean_by(means, 1)[("retina",)])
+    low, high = np.quantile(draws, (0.025, 0.975))
+    ends = [by_method(table, f"retina, {end}")[INTENT] for end in ("low", "high")]
+    assert ends == pytest.approx([low, high], abs=0.1 * (high - low))
+
+
+def test_repeating_every_run_changes_nothing(rows, table):
+    again = rows.assign(repeat=rows["repeat"] + 2)
+    twice = TABLES["members"](pd.concat([rows, again]))[0]
+    pd.testing.assert_frame_equal(twice.data, table.data)
+
+
+def test_members_sets_the_paper_beside(table):
+    chest = by_method(table, "chest, paper")
+    assert (chest[SOURCE], chest[INTENT]) == (82.9, 94.1)
+    assert chest["Fixed lambda 0.2"] == pytest.approx(93.6, abs=0.05)
+    assert math.isnan(chest["InTEnt vote"])
+    assert math.isnan(chest[ORACLE])
+    assert "sites of spinal are others" in table.caption
+    header = [c for c in table.cells.columns if c.startswith("chest")]
+    assert header == ["chest", "chest, paper"]
+
+
+def test_the_best_is_bold_but_never_the_oracle(table):
+    at = list(table.cells.columns).index("spinal")
+    bold = {row for row, column in table.strong if column == at}
+    fair = table.data["spinal"][table.data["method"] != ORACLE].round(1)
+    assert bold == set(fair.index[fair == fair.max()])
+
+
+def test_a_lambda_on_the_draw_alone_is_left_out(rows, table):
+    extra = rows[(rows["name"] == "Fixed lambda 0.8") & rows["drawn"]].assign(lam=0.3)
+    found = TABLES["members"](pd.concat([rows, extra]))[0]
+    assert found.data["method"].tolist() == table.data["method"].tolist()
+    assert found.data["chest"].tolist() == pytest.approx(table.data["chest"].tolist())
+
+
+def test_one_task_has_no_mean_over_tasks(rows):
+    chest = TABLES["members"](rows[rows["task"] == "chest"])[0]
+    assert OVER_TASKS not in chest.data
+    assert "over tasks" not in chest.caption
+    assert TABLES["members"](rows[rows["method"] == "tent"]) == []
+    assert TABLES["members"](rows[rows["source"] == rows["target"]]) == []
+
+
+def test_published_rows_have_the_intervals_of_the_run():
+    """Twelve images a target: as text, 10 comes before 2, and draws would be of other images."""
+    whole = make(images=12, repeats=1, drawn=4)
+    one, other = TABLES["members"](whole)[0], TABLES["members"](anonymous(whole))[0]
+    pd.testing.assert_frame_equal(one.data, other.data)
+
+
+def readme_table(path, heading):
+    """Cells of the first table after a heading, without bold and without the paper's figures."""
+    lines = path.read_text(encoding="utf-8").split(heading)[1].splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith("| source"))
+    body = lines[start : start + next(n for n, x in enumerate(lines[start:]) if not x)]
+    cells = [[c.strip().strip("*") for c in line.strip("|").split("|")] for line in body]
+    return {row[0]: [c.replace("**", "").split(" (")[0] for c in row[1:]] for row in cells}
+
+
+SHOWN = {"average of members": "InTEnt average", "vote of members": "InTEnt vote"}
+SHOWN |= {"source (λ 1)": SOURCE, "oracle λ": ORACLE, INTENT: INTENT}
+
+
+@pytest.mark.parametrize(
+    ("path", "heading"),
+    [
+        (PUBLISHED.parents[1] / "README.md", "\nOn real images"),
+        (PUBLISHED / "README.md", "## Fixed lambdas and InTEnt, all images"),
+    ],
+)
+def test_what_is_published_is_this_table(path, heading):
+    table = TABLES["members"](load(PUBLISHED))[0]
+    names = table.cells["Method"]
+    said = readme_table(path, heading)
+    assert {SOURCE, INTENT, ORACLE} < {SHOWN.get(name) for name in said}
+    for name, cells in said.items():
+        label = SHOWN.get(name) or f"Fixed lambda {name.removeprefix('λ ')}"
+        row = table.cells[names == label].iloc[0]
+        assert [row["chest"], row["retina"], row["spinal"]] == cells, name
+    text = (PUBLISHED / "tables" / "members.md").read_text(encoding="utf-8")
+    assert text == render.to_markdown(table)
