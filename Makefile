@@ -1,7 +1,9 @@
 # Two commands do everything: `make demo` and `make test`. Each sets up .venv by itself.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Most modules that are installed are never imported: Python compiles the others when they are, once.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check pytest bench-smoke speed clean
 

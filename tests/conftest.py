@@ -12,6 +12,7 @@ from tests.browser import browse, chromium  # noqa: F401  (fixtures for all test
 settings.register_profile("sitta", deadline=None)  # two shared cores keep no time
 settings.load_profile("sitta")
 torch.set_num_threads(1)  # the workers share two cores
+os.environ["OMP_NUM_THREADS"] = "1"  # with all that they start
 
 
 @pytest.fixture(autouse=True)

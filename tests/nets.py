@@ -1,5 +1,8 @@
 """Small networks with statistics of their own, to adapt in tests."""
 
+import copy
+import functools
+
 import torch
 from torch import nn
 
@@ -42,10 +45,18 @@ def trained(net, shape, passes=6):
 
 def case(dims=2, outputs=1, dtype=torch.float32, images=3, inputs=1, seed=0):
     """A net and a batch of images for it, from another distribution than its statistics."""
+    net, batch, chance = _made(dims, outputs, dtype, images, inputs, seed)
+    torch.set_rng_state(chance)  # as if it had been made now
+    return copy.deepcopy(net), batch.clone()
+
+
+@functools.cache
+def _made(dims, outputs, dtype, images, inputs, seed):
     torch.manual_seed(seed)
     shape = (inputs, *[SIDE[dims]] * dims)
     net = trained(Net(dims, inputs, outputs), shape).to(dtype)
-    return net, (torch.rand(images, *shape) ** 2 * 1.7 - 0.1).to(dtype)
+    batch = (torch.rand(images, *shape) ** 2 * 1.7 - 0.1).to(dtype)
+    return net, batch, torch.get_rng_state()
 
 
 def snapshot(net):

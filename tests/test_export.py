@@ -1,5 +1,6 @@
 """Exported graphs: on onnxruntime the numbers of torch, for any batch and sides."""
 
+import copy
 import json
 import re
 import sys
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 import sitta
 from sitta.cli import app, export  # noqa: F401  (verbs register themselves)
 from sitta.errors import MissingExtra
-from sitta.export import check
+from sitta.export import build, check
 from sitta.export.build import Choices, with_classes
 from sitta.export.mixing import Rows
 from sitta.export.nodes import after
@@ -150,6 +151,31 @@ def test_classes_are_as_many_as_the_model_tells_apart(outputs, activation, usual
         assert ",".join(usual) in str(error.value)
 
 
+def remembered(half):
+    """A half of the graph, made once for all that differ in the model alone, or in nothing."""
+    kept = {}
+
+    def made(_, *given):
+        if given not in kept:
+            kept[given] = half(_, *given)
+        return copy.deepcopy(kept[given])  # the halves are put together in place
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def halves():
+    """Of ``small(3)`` at lambda 1 and 0, for tests of what is done with them: tracing is slow."""
+    return {"trace": remembered(build.trace), "answers": remembered(build.answers)}
+
+
+@pytest.fixture
+def traced_once(halves, monkeypatch):
+    for name, half in halves.items():
+        monkeypatch.setattr(build, name, half)
+
+
+@pytest.mark.usefixtures("traced_once")
 def test_classes_are_named_in_the_file(tmp_path, monkeypatch):
     (tmp_path / "mynets.py").write_text(
         "from tests.test_export import small\n\ndef three():\n    return small(3)\n"
@@ -223,6 +249,7 @@ def test_the_file_tells_what_it_holds(ours):
     assert re.search(r"any sides\n.*within .* at 1x1x16x18", str(done))
 
 
+@pytest.mark.usefixtures("traced_once")
 def test_a_graph_that_differs_is_never_written(tmp_path, monkeypatch):
     real = check.differences
 
@@ -232,7 +259,7 @@ def test_a_graph_that_differs_is_never_written(tmp_path, monkeypatch):
     monkeypatch.setattr(check, "differences", off)
     path = tmp_path / "net.onnx"
     with pytest.raises(sitta.SittaError, match=r"weights differs by 0.0002 from torch on 1 x 1"):
-        sitta.export_onnx(small(), path, output="logits", lambdas=(1.0, 0.0))
+        sitta.export_onnx(small(3), path, output="logits", step=1.0)
     assert not list(tmp_path.iterdir())
 
 

@@ -98,6 +98,7 @@ def test_change_is_one_minus_dice_between_source_and_final_mask(model):
 
 def test_limits_come_with_the_model(model):
     image, _ = phantom.draw("rowan", size=(64, 64))
+    model.card = {}
     usual = sitta.InTEnt(model)(image)
     assert "far-from-source" not in usual.notes
     model.card = {"trust": {"agreement": float(usual.agreement) + 1e-3, "distance": 1e-3}}
@@ -106,6 +107,17 @@ def test_limits_come_with_the_model(model):
     model.card = {"trust": {"agreement": float(usual.agreement) - 1e-3, "distance": 1e9}}
     assert not {"members-disagree", "far-from-source"} & set(sitta.InTEnt(model)(image).notes)
     assert sitta.trust.NOTES["far-from-source"] in strict.summary()
+
+
+def test_the_model_that_ships_knows_its_own_scanner(model):
+    """None of its own images is flagged, and most of those of an old scanner are."""
+    flags = {"members-disagree", "far-from-source"}
+    found = {
+        site: [flags & set(notes) for notes in sitta.InTEnt(model)(phantom.batch(site, 4)[0]).notes]
+        for site in ("alder", "rowan")
+    }
+    assert not any(found["alder"])
+    assert sum("far-from-source" in notes for notes in found["rowan"]) >= 3
 
 
 def test_a_model_with_another_kind_of_card():

@@ -1,15 +1,21 @@
 """Checkpoints: round trip, never half a file, and clear words for what is not one."""
 
+import hashlib
 import json
+import runpy
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import sitta
 from sitta import storage
 from sitta.models import UNet, checkpoint
+from sitta.training.calibrate import limits
 
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 SMALL = {"channels": 4, "multipliers": (1, 2)}
 
 
@@ -56,6 +62,33 @@ def test_the_shipped_model():
         for s, figure in about["dice"].items()
         if s != "alder"
     )
+
+
+def fingerprint(path):
+    """Of names, types and numbers of all tensors."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(load_file(path).items()):
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        found.update(tensor.numpy().tobytes())
+    return found.hexdigest()
+
+
+def test_the_shipped_weights_are_those_that_were_measured():
+    """All figures of the docs on phantoms are theirs: new weights need new figures."""
+    expected = "efc3345fa0807ec687ccd6e716c7a837c8be52c09a92ceef6c37c22ffe09ed0c"
+    assert fingerprint(checkpoint.find("phantom-alder")) == expected
+
+
+def test_limits_of_trust_are_added_to_the_card_and_change_no_weight(tmp_path):
+    script = runpy.run_path(str(SCRIPTS / "train_phantom.py"))
+    path = shutil.copy(checkpoint.find("phantom-alder"), tmp_path / "net.safetensors")
+    shipped = checkpoint.card(path)
+    chosen = script["add_limits"](str(path), 2, (32, 32))
+    assert chosen == limits(sitta.load(path), script["unseen"]("alder", 2, (32, 32)))
+    assert checkpoint.card(path) == {**shipped, "trust": chosen}
+    assert fingerprint(path) == fingerprint(checkpoint.find("phantom-alder"))
+    assert (shipped["trust"]["images"], chosen["images"]) == (60, 2)
+    assert {"agreement", "distance", "images", "rule"} == set(shipped["trust"])
 
 
 def test_what_is_not_a_checkpoint(tmp_path):

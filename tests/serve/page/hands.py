@@ -71,3 +71,42 @@ def expected(path, **settings):
     loaded = load_model("phantom-alder")
     adapt = adapter(loaded.model, Plan("phantom-alder", settings=settings))
     return predict_file(Item(path, path.name, path.name), adapt, loaded.preprocess, frozenset())
+
+
+class Fingers:
+    """Fingers on the glass, one after the other, through the browser's own touch events."""
+
+    def __init__(self, tab):
+        self.tab = tab
+        self.points = []
+        self._session = tab.context.new_cdp_session(tab)
+
+    def down(self, x, y):
+        """One more finger."""
+        self.points.append((x, y))
+        self._send("touchStart", self.points)
+        return self
+
+    def move(self, *ends, steps=8):
+        """Each finger on a straight line to its end, all at once."""
+        begin = self.points
+        for step in range(1, steps + 1):
+            share = step / steps
+            self.points = [
+                tuple(a + (b - a) * share for a, b in zip(*line, strict=True))
+                for line in zip(begin, ends, strict=True)
+            ]
+            self._send("touchMove", self.points)
+            self.tab.wait_for_timeout(16)  # a frame, in which a browser looks for gestures
+        return self
+
+    def up(self, *, keep=0):
+        """All leave but the first so many."""
+        while len(self.points) > keep:
+            self._send("touchEnd", self.points[-1:], first=len(self.points) - 1)
+            self.points.pop()
+        return self
+
+    def _send(self, kind, points, first=0):
+        told = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(points, first)]
+        self._session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": told})

@@ -4,10 +4,11 @@ import { panned, place, zoomed } from "./transform.js";
 import { dragged, presets } from "./window.js";
 
 /** @typedef {{x: number, y: number}} Point */
+/** @typedef {Point & {pane: any}} Held where a finger or button is down */
 
 /** Turns what hands do on a pane into changes of the view. */
 export class Pointer {
-  /** @type {Map<number, Point>} */
+  /** @type {Map<number, Held>} */
   #down = new Map();
 
   #wheel = 0;
@@ -46,7 +47,7 @@ export class Pointer {
 
   #press(pane, event) {
     if (!this.viewer.picture(this.#number(pane))) return;
-    this.#down.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+    this.#down.set(event.pointerId, { pane, x: event.offsetX, y: event.offsetY });
     pane.canvas.setPointerCapture(event.pointerId);
   }
 
@@ -64,13 +65,23 @@ export class Pointer {
       this.act.hover({ x: Math.floor((at.x - tx) / sx), y: Math.floor((at.y - ty) / sy) }, this.#number(pane));
       return;
     }
-    if (this.#down.size === 2) this.#pinch(pane, event.pointerId, at, picture);
+    const rest = this.#rest(pane, event.pointerId);
+    if (rest) this.#pinch(pane, rest, before, at, picture);
     else if (event.buttons === 2 || event.shiftKey) this.#window(pane, before, at);
-    else {
-      const view = panned(this.store.look.view, at.x - before.x, at.y - before.y, picture, pane.box);
-      this.store.show({ view });
-    }
-    this.#down.set(event.pointerId, at);
+    else this.#drag(pane, event, before, at, picture);
+    this.#down.set(event.pointerId, { pane, ...at });
+  }
+
+  /** The other one of two fingers on a pane, if there are two. */
+  #rest(pane, id) {
+    const others = [...this.#down].filter(([other, held]) => other !== id && held.pane === pane);
+    return others.length === 1 ? others[0][1] : null;
+  }
+
+  #drag(pane, event, before, at, picture) {
+    const { view } = this.store.look;
+    if (event.pointerType === "touch" && view.zoom === 1) return; // that finger scrolls the page
+    this.store.show({ view: panned(view, at.x - before.x, at.y - before.y, picture, pane.box) });
   }
 
   #window(pane, before, at) {
@@ -83,13 +94,14 @@ export class Pointer {
     this.store.changed("view");
   }
 
-  #pinch(pane, id, at, picture) {
-    const [rest] = [...this.#down].filter(([other]) => other !== id).map(([, point]) => point);
-    const before = /** @type {Point} */ (this.#down.get(id));
+  /** What lay below the middle of both fingers goes with it, and grows as they part. */
+  #pinch(pane, rest, before, at, picture) {
     const far = (a, b) => Math.hypot(a.x - b.x, a.y - b.y) || 1;
     const middle = { x: (at.x + rest.x) / 2, y: (at.y + rest.y) / 2 };
+    const [right, down] = [(at.x - before.x) / 2, (at.y - before.y) / 2];
+    const moved = panned(this.store.look.view, right, down, picture, pane.box);
     const factor = far(at, rest) / far(before, rest);
-    this.store.show({ view: zoomed(this.store.look.view, factor, middle, picture, pane.box) });
+    this.store.show({ view: zoomed(moved, factor, middle, picture, pane.box) });
   }
 
   /** Slices of a volume; zoom of an image, or with Ctrl or Shift. */
