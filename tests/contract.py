@@ -138,19 +138,20 @@ class MethodContract:
         assert p.agreement.shape == ()
         assert all(isinstance(code, str) for code in p.notes)
 
-    @pytest.mark.parametrize("kind", ["constant", "zero", "huge", "negative"])
-    def test_odd_images_give_finite_results(self, setup, kind):
+    def test_odd_images_give_finite_results(self, setup):
         net, images = setup
+        adapt = self.method(net)
         odd = {
             "constant": torch.full_like(images, 0.7),
             "zero": torch.zeros_like(images),
             "huge": images * 1e12,
             "negative": -images * 1e3,
-        }[kind]
-        p = self.method(net)(odd)
-        for name in FIGURES:
-            assert getattr(p, name).isfinite().all(), name
-        torch.testing.assert_close(p.weights.sum(0), torch.ones_like(p.weights[0]))
+        }
+        for kind, given in odd.items():
+            p = adapt(given)
+            for name in FIGURES:
+                assert getattr(p, name).isfinite().all(), (kind, name)
+            torch.testing.assert_close(p.weights.sum(0), torch.ones_like(p.weights[0]), msg=kind)
 
     def test_a_copy_of_the_model_gives_the_same(self, setup):
         net, images = setup
