@@ -194,6 +194,20 @@ def test_classes_are_named_in_the_file(tmp_path, monkeypatch):
     assert Graph("t.onnx", threads=1).card["classes"] == ["bg", "a", "b"]
 
 
+@pytest.mark.usefixtures("traced_once")
+def test_a_graph_that_differs_is_never_written(tmp_path, monkeypatch):
+    real = check.differences
+
+    def off(*given):
+        return real(*given) | {"weights": 2e-4}
+
+    monkeypatch.setattr(check, "differences", off)
+    path = tmp_path / "net.onnx"
+    with pytest.raises(sitta.SittaError, match=r"weights differs by 0.0002 from torch on 1 x 1"):
+        sitta.export_onnx(small(3), path, output="logits", step=1.0)
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_is_left_out_is_no_tensor():
     node = onnx.helper.make_node
     split = node("Dropout", ["x"], ["y", ""])
@@ -247,20 +261,6 @@ def test_the_file_tells_what_it_holds(ours):
     assert told["card"] == {"note": "mine"}
     assert done.compared == ((1, 1, 16, 18), (2, 1, 15, 15))
     assert re.search(r"any sides\n.*within .* at 1x1x16x18", str(done))
-
-
-@pytest.mark.usefixtures("traced_once")
-def test_a_graph_that_differs_is_never_written(tmp_path, monkeypatch):
-    real = check.differences
-
-    def off(*given):
-        return real(*given) | {"weights": 2e-4}
-
-    monkeypatch.setattr(check, "differences", off)
-    path = tmp_path / "net.onnx"
-    with pytest.raises(sitta.SittaError, match=r"weights differs by 0.0002 from torch on 1 x 1"):
-        sitta.export_onnx(small(3), path, output="logits", step=1.0)
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_graph_that_cannot_be_run_is_told_in_words(ours, tmp_path):
