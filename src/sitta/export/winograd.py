@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 LEAST = 128 * 64  # channels in times channels out: below, transforms cost more than products
 LEAST_DOUBLED = 64 * 64
 TILE = 4  # rows of an output that are computed together
-END = 2**31 - 1  # of a slice that has none
-# From 3 weights of a column to the 6 of a tile: G of F(4, 3), with the points 0, 1, -1, 2, -2.
+# F(4, 3) at the points 0, 1, -1, 2, -2: from 3 weights of a column to the 6 of a tile (G), and from
+# the 4 rows of a tile with one above and one below to what they are multiplied with (B).
 RISE = np.array(
     [
         [1 / 4, 0, 0],
@@ -37,8 +37,20 @@ RISE = np.array(
         [0, 0, 1],
     ]
 )
-ALL, FIRST, LAST = np.ones(3), np.array([1.0, 0, 0]), np.array([0, 0, 1.0])
-ENDS = (FIRST, LAST)
+SPREAD = np.array(
+    [
+        [4.0, 0, -5, 0, 1, 0],
+        [0, -4, -4, 1, 1, 0],
+        [0, 4, -4, -1, 1, 0],
+        [0, -2, -1, 2, 1, 0],
+        [0, 2, -1, -2, 1, 0],
+        [0, 4, 0, -5, 0, 1],
+    ]
+)
+# Of a pixel and its neighbours before and after: the pixel, and by how much each neighbour differs;
+# and of three weights those that go with each: all, the first, the last.
+APART = np.array([[0.0, 1, 0], [1, -1, 0], [0, -1, 1]])
+PART = np.array([[1.0, 1, 1], [1, 0, 0], [0, 0, 1]])
 
 
 class Winograd:
@@ -95,57 +107,26 @@ class Winograd:
 
     def _by_rows(self, x: str, weight: str, bias: Iterable[str], name: str) -> None:
         """F(4, 3) over rows; along a row the three weights stay as they are."""
-        add = self._nodes
-        side = self._shapes[name][2]
-        tiles = self._tiles(x, side)
+        add, count = self._nodes, self._arrays[weight].shape[1]
         found = []
-        for number, (tile, rise) in enumerate(zip(tiles, RISE, strict=True)):
+        for number, (spread, rise) in enumerate(zip(SPREAD, RISE, strict=True)):
+            tile = self._each(x, spread[:, None], count, [1, 0, TILE, 0], TILE)  # (N, C, H / 4, W)
             weights = add("MatMul", add.constant(rise[None]), weight)  # (O, C, 1, 3)
             shift = bias if number == 1 else ()  # the second part is in every row once
-            pads = [0, 1, 0, 1]
-            found.append(add("Conv", tile, weights, *shift, pads=pads))  # (N, O, H / 4, W)
+            found.append(add("Conv", tile, weights, *shift, pads=[0, 1, 0, 1]))
         whole = self._beside(self._rows(found), 3)  # (N, O, H / 4, 4, W)
         wide = add("Concat", add.constant([0, 0, -1]), add("Shape", x, start=3), axis=0)
-        if _is_multiple(side, TILE):
+        if _is_multiple(self._shapes[name][2], TILE):
             add("Reshape", whole, wide, name=name)
-        else:
+        else:  # the last tile may reach below the map
             long, high = add("Reshape", whole, wide), add("Shape", x, start=2, end=3)
             add("Slice", long, add.constant([0]), high, add.constant([2]), name=name)
 
-    def _tiles(self, x: str, side: Any) -> list[str]:
-        """The six combinations of rows of each tile and its two neighbours: B of F(4, 3)."""
-        add, d = self._nodes, self._six_rows(x, side)
-        four, two = add.constant(4.0), add.constant(2.0)
-        even = add("Sub", d[4], add("Mul", d[2], four))
-        odd = add("Sub", d[3], add("Mul", d[1], four))
-        near, far = add("Sub", d[4], d[2]), add("Sub", d[3], d[1])
-        twice = add("Mul", far, two)
-        return [
-            add("Add", add("Sub", even, d[2]), add("Mul", d[0], four)),
-            add("Add", even, odd),
-            add("Sub", even, odd),
-            add("Add", near, twice),
-            add("Sub", near, twice),
-            add("Sub", add("Sub", d[5], d[3]), add("Mul", far, four)),
-        ]
-
-    def _six_rows(self, x: str, side: Any) -> list[str]:
-        """Row 4 t + j - 1 of every tile t, for j from 0 to 5: each (N, C, H / 4, W)."""
+    def _each(self, x: str, kernel: Array, count: int, pads: list[int], step: int = 1) -> str:
+        """The same small kernel on each channel: runtimes do this faster than shifts and sums."""
+        weights = np.tile(kernel, (count, 1, 1, 1))  # (C, 1, *kernel)
         add = self._nodes
-        pads = add.constant([0, 0, 1, 0, 0, 0, 1, 0])
-        if not _is_multiple(side, TILE):
-            high = add("Shape", x, start=2, end=3)
-            missing = add("Mod", add("Neg", high), add.constant([TILE]))
-            zeros = add.constant([0] * 6)
-            more = add("Concat", zeros, missing, add.constant([0]), axis=0)
-            pads = add("Add", pads, more)
-        grown = add("Pad", x, pads)
-        axis, step = add.constant([2]), add.constant([TILE])
-        ends = [*range(-5, 0), END]
-        return [
-            add("Slice", grown, add.constant([j]), add.constant([end]), axis, step)
-            for j, end in enumerate(ends)
-        ]
+        return add("Conv", x, add.constant(weights), group=count, pads=pads, strides=[step, 1])
 
     def _rows(self, found: list[str]) -> list[str]:
         """The four rows of each tile, from its six products: A of F(4, 3)."""
@@ -165,36 +146,27 @@ class Winograd:
         On one axis a copy sees the pixel with two weights and a neighbour with the third: the pixel
         with all three, and the difference to the neighbour with that one.
         """
-        add = self._nodes
+        add, count = self._nodes, self._arrays[weight].shape[1]
 
-        def product(of: str, down: Array, across: Array, *shift: str) -> str:
-            rows = add("MatMul", add.constant(down[None]), weight)
-            weights = add("MatMul", rows, add.constant(across[:, None]))  # (O, C, 1, 1)
-            return add("Conv", of, weights, *shift)
+        def product(down: int, across: int) -> str:
+            far = np.outer(APART[down], APART[across])
+            seen = x if down == across == 0 else self._each(x, far, count, [1] * 4)
+            rows = add("MatMul", add.constant(PART[down][None]), weight)
+            weights = add("MatMul", rows, add.constant(PART[across][:, None]))  # (O, C, 1, 1)
+            return add("Conv", seen, weights, *(bias if seen == x else ()))
 
-        middle = product(x, ALL, ALL, *bias)
-        sides = [product(d, ALL, e) for d, e in zip(self._apart(x, 3), ENDS, strict=True)]
+        middle, sides = product(0, 0), [product(0, across) for across in (1, 2)]
         rows = []
-        for difference, down in zip(self._apart(x, 2), ENDS, strict=True):
-            base = add("Add", product(difference, down, ALL), middle)
-            corners = zip(self._apart(difference, 3), ENDS, sides, strict=True)
+        for down in (1, 2):
+            base = add("Add", product(down, 0), middle)
             pair = [
-                add("Add", product(corner, down, across), add("Add", base, side))
-                for corner, across, side in corners
+                add("Add", product(down, across), add("Add", base, side))
+                for across, side in zip((1, 2), sides, strict=True)
             ]
             rows.append(self._beside(pair, 4))  # (N, O, H, W, 2)
         twice = add("Mul", add("Shape", x, start=2), add.constant([2]))
         shape = add("Concat", add.constant([0, 0]), twice, axis=0)
         add("Reshape", self._beside(rows, 3), shape, name=name)
-
-    def _apart(self, x: str, axis: int) -> tuple[str, str]:
-        """By what the neighbours before and after differ from each pixel; zeros lie outside."""
-        add = self._nodes
-        pads = [int(i % 4 == axis) for i in range(8)]
-        grown, where = add("Pad", x, add.constant(pads)), add.constant([axis])
-        before = add("Slice", grown, add.constant([0]), add.constant([-2]), where)
-        after = add("Slice", grown, add.constant([2]), add.constant([END]), where)
-        return add("Sub", before, x), add("Sub", after, x)
 
     def _beside(self, maps: list[str], axis: int) -> str:
         """Maps side by side along a new axis."""
