@@ -99,7 +99,8 @@ def _openvino(net: UNet, image: Tensor) -> Call:
         raise NotAvailable("openvino is not installed")
     import openvino
 
-    compiled = openvino.compile_model(_graph(net), "CPU")
+    exact = {"INFERENCE_PRECISION_HINT": "f32"}  # some processors would compute in bfloat16
+    compiled = openvino.compile_model(_graph(net), "CPU", exact)
     array = image[None].numpy()
     return lambda: compiled([array])
 

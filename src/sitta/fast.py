@@ -6,6 +6,7 @@ fresh pages than in arithmetic. So, in passes without gradients,
 - inside ``nn.Sequential``, a BatchNorm and its activation write over what no one else holds: the
   output of the convolution before them, or one piece of memory that serves all layers of the pass
   if a convolution follows, which reads it and is done;
+- there too, a 3x3 convolution after a doubling of the map takes the map as it was before;
 - convolutions and activations in front of the first BatchNorm, where all members are still alike,
   see the images once and not once for each member.
 
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.module import _has_any_global_hook
 
+from sitta.doubled import convolve_doubled, is_doubling, is_fitting
 from sitta.statistics import MixedNorm, is_channels_last
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -188,6 +190,10 @@ def _plan(layers: list[nn.Module], scratch: Scratch) -> list[Step]:
     ours = False  # whether what arrives was made in here, so that nobody else holds it
     for i, layer in enumerate(layers):
         kind, call = _kind(layer), cast(Step, layer)
+        if i and _is_pair(layers[i - 1], layer):
+            steps[-1] = functools.partial(_convolve_doubled, layers[i - 1], layer)
+            ours = True
+            continue
         if type(layer).forward is MixedNorm.forward and _is_unwatched(layer):
             call = functools.partial(_normalise, layer, None if ours else scratch)
             if not ours and not _is_consumed(layers[i + 1 :]):
@@ -201,6 +207,19 @@ def _plan(layers: list[nn.Module], scratch: Scratch) -> list[Step]:
             ours = kind in CONVOLUTIONS
         steps.append(call)
     return steps
+
+
+def _is_pair(first: nn.Module, second: nn.Module) -> bool:
+    """Whether a layer doubles a map for a 3x3 convolution."""
+    unwatched = _is_unwatched(first) and _kind(second) is nn.Conv2d
+    return unwatched and is_doubling(first) and is_fitting(second)
+
+
+def _convolve_doubled(first: Any, second: Any, x: Tensor) -> Tensor:
+    if x.dim() == 4 and is_channels_last(x):
+        return convolve_doubled(x, second.weight, second.bias)
+    doubled: Tensor = second(first(x))
+    return doubled
 
 
 def _is_consumed(following: list[nn.Module]) -> bool:

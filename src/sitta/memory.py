@@ -7,6 +7,7 @@ network, in 2D and 3D, with attention or without, and costs no pass of its own.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import weakref
@@ -23,9 +24,21 @@ MOST = 2 << 30  # on a CPU, where wide passes over large images save no time
 SLACK = 1.25  # what convolutions take besides their outputs, over what was measured
 GENEROUS = 16 << 10  # bytes for each pixel of a row, more than networks take: no need to measure
 KEPT = 256  # shapes to remember for a network
+LESSON = (32 << 20) - (8 << 10)  # bytes: just below the largest block that glibc learns from
 
 _known: weakref.WeakKeyDictionary[nn.Module, dict[tuple[int, ...], int]]
 _known = weakref.WeakKeyDictionary()
+
+
+@functools.cache
+def keep_freed() -> None:
+    """Let the C library keep some of what is freed for the next pass, which else waits for pages.
+
+    glibc gives memory back to the system above twice the largest block that was ever freed, if that
+    was no larger than 32 MB. To free such a block once, which nobody has written to and which so
+    never took any memory, raises what it keeps to 64 MB. Elsewhere this does nothing.
+    """
+    torch.empty(LESSON, dtype=torch.uint8, device="cpu")
 
 
 def room(device: torch.device) -> int:

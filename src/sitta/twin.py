@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from sitta import memory
 from sitta.errors import InvalidSetting, UnsupportedModel
 from sitta.fast import Quick
 from sitta.slots import Slots
@@ -135,6 +136,7 @@ class Twin:
 
     def __init__(self, model: nn.Module, output: Output = None) -> None:
         self._model, self._output = model, output
+        memory.keep_freed()
         self._mixing = Mixing()
         self.module, self._private = twin(model, self._mixing)
         self._quick, self._slots = Quick(self.module), Slots(self.module)

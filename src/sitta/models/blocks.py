@@ -104,17 +104,13 @@ class Down(nn.Module):
         return out
 
 
-class Up(nn.Module):
+class Up(nn.Sequential):
     """Twice the resolution by the nearest neighbour, then a convolution."""
 
     def __init__(self, dims: int, channels: int) -> None:
         super().__init__()
+        self.repeat = nn.Upsample(scale_factor=2.0)
         self.conv = CONV[dims](channels, channels, 3, padding=1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Repeat and convolve."""
-        out: Tensor = self.conv(F.interpolate(x, scale_factor=2.0, mode="nearest"))
-        return out
 
 
 def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:
