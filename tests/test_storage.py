@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +50,13 @@ def test_only_drafts_of_the_dead_are_swept(tmp_path):
     assert not dead.exists()
     assert mine.exists()
     assert other.exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="tells of Linux alone")
+def test_a_process_that_nobody_has_waited_for_is_dead(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and still listed
+        draft = tmp_path / f".draft-{child.pid}-0123abcd.mask.png"
+        draft.write_bytes(b"")
+        sweep(tmp_path, settled=0)
+        assert not draft.exists()

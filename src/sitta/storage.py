@@ -49,4 +49,13 @@ def _is_alive(process: int) -> bool:
         return False
     except (PermissionError, OverflowError):
         return True
-    return True
+    return not _is_defunct(process)
+
+
+def _is_defunct(process: int) -> bool:
+    """Whether a process has ended and only waits for its parent to notice (on Linux)."""
+    try:
+        told = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return told.rpartition(")")[2].split()[:1] == ["Z"]  # its name, in brackets, may hold anything

@@ -52,6 +52,8 @@ def test_a_cluster_whose_worker_is_killed_gives_the_same_masks(ray, images, tmp_
             time.sleep(0.02)
         killed.append(stations()[0])
         os.kill(killed[0], signal.SIGKILL)
+        draft = spread / "masks" / f".draft-{killed[0]}-0123abcd.scene-0000.png"
+        draft.write_bytes(b"")  # as if it had been killed while it wrote
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()

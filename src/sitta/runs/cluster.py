@@ -11,6 +11,7 @@ from sitta.errors import MissingExtra, SittaError
 from sitta.runs.engine import Result, Worker, attempts
 from sitta.runs.inputs import Item
 from sitta.runs.plan import Plan
+from sitta.storage import sweep
 
 AHEAD = 2  # tasks that wait at each actor, so that none is idle while results travel
 MOST = 32  # files in one task: enough that the driver has little to do, few enough to do again
@@ -45,6 +46,8 @@ def spread(
     """
     with joined(address, workers) as ray:
         yield from _shared_out(ray, worker, items, workers)
+    if address == "local":  # nobody else is at work: what a lost actor was writing can go at once
+        sweep(worker.outputs.folder, settled=0.0)
 
 
 @contextmanager
