@@ -130,9 +130,9 @@ def test_a_cell_that_is_lost_is_filled_alone(results, plan, tmp_path):
     same(copy, results)
 
 
-def job(plan, folder):
+def job(plan, folder, workers=1):
     """In a process of its own."""
-    run(plan, folder)
+    run(plan, folder, workers=workers)
 
 
 def test_killed_at_twenty_random_moments_it_comes_to_the_same(results, plan, tmp_path):
@@ -151,6 +151,19 @@ def test_killed_at_twenty_random_moments_it_comes_to_the_same(results, plan, tmp
     cut = run(plan, folder)
     assert cut.failures() == {}
     same(cut, results)
+
+
+def test_a_run_that_is_killed_takes_its_workers_along(plan, tmp_path):
+    works, results = expand(plan), Results(tmp_path / "crew")
+    process = FORKED.Process(target=job, args=(plan, results.folder, 2))
+    process.start()
+    while not any(results.folder.glob("locks/*")):
+        time.sleep(0.02)
+    process.kill()
+    process.join()
+    while results.status()["running"].any():  # without an end they would do all of it
+        time.sleep(0.02)
+    assert len(pending(results, works)) > len(works) / 2
 
 
 def test_two_runs_on_one_folder_do_not_collide(results, plan, tmp_path):

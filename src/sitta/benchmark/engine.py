@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -137,7 +139,7 @@ def _crew(plan: Plan, results: Results, works: Sequence[Work], count: int, watch
     """Several processes that do the same; they agree by the locks in the folder alone."""
     context = multiprocessing.get_context("spawn")
     crew = [
-        context.Process(target=labour, args=(plan, results, works), daemon=True)
+        context.Process(target=_hand, args=(plan, results, works), daemon=True)
         for _ in range(count)
     ]
     for process in crew:
@@ -157,3 +159,17 @@ def _crew(plan: Plan, results: Results, works: Sequence[Work], count: int, watch
             f"The workers ended early (exit codes {codes}); what they finished is kept.",
             fix="run again to go on, with fewer workers if memory was short",
         )
+
+
+def _hand(plan: Plan, results: Results, works: Sequence[Work]) -> None:
+    """What each process of a crew does, for as long as the run that started it is there."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    labour(plan, results, works)
+
+
+def _end_with_parent() -> None:
+    """End this process as a kill would: who killed the run meant all of it, and nothing is lost."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
