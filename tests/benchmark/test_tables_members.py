@@ -1,22 +1,18 @@
 """The table of what members serve, on all images, against plain loops over made-up rows."""
 
 import math
-from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from sitta.benchmark import render
 from sitta.benchmark.collect import anonymous
-from sitta.benchmark.rows import load
 from sitta.benchmark.tables import TABLES
 from tests.benchmark.loops import INTENT, ORACLE, SOURCE, by_method, images, mean_by, named, splits
 from tests.benchmark.synthetic import TASKS, make
 
 OVER_TASKS = "mean over tasks"
-PUBLISHED = Path(__file__).parents[2] / "docs" / "results"
 
 
 @pytest.fixture(scope="module")
@@ -107,36 +103,3 @@ def test_published_rows_have_the_intervals_of_the_run():
     whole = make(images=12, repeats=1, drawn=4)
     one, other = TABLES["members"](whole)[0], TABLES["members"](anonymous(whole))[0]
     pd.testing.assert_frame_equal(one.data, other.data)
-
-
-def readme_table(path, heading):
-    """Cells of the first table after a heading, without bold and without the paper's figures."""
-    lines = path.read_text(encoding="utf-8").split(heading)[1].splitlines()
-    start = next(at for at, line in enumerate(lines) if line.startswith("| source"))
-    body = lines[start : start + next(n for n, x in enumerate(lines[start:]) if not x)]
-    cells = [[c.strip().strip("*") for c in line.strip("|").split("|")] for line in body]
-    return {row[0]: [c.replace("**", "").split(" (")[0] for c in row[1:]] for row in cells}
-
-
-SHOWN = {"average of members": "InTEnt average", "vote of members": "InTEnt vote"}
-SHOWN |= {"source (λ 1)": SOURCE, "oracle λ": ORACLE, INTENT: INTENT}
-
-
-@pytest.mark.parametrize(
-    ("path", "heading"),
-    [
-        (PUBLISHED.parents[1] / "README.md", "\nOn real images"),
-        (PUBLISHED / "README.md", "## Fixed lambdas and InTEnt, all images"),
-    ],
-)
-def test_what_is_published_is_this_table(path, heading):
-    table = TABLES["members"](load(PUBLISHED))[0]
-    names = table.cells["Method"]
-    said = readme_table(path, heading)
-    assert {SOURCE, INTENT, ORACLE} < {SHOWN.get(name) for name in said}
-    for name, cells in said.items():
-        label = SHOWN.get(name) or f"Fixed lambda {name.removeprefix('λ ')}"
-        row = table.cells[names == label].iloc[0]
-        assert [row["chest"], row["retina"], row["spinal"]] == cells, name
-    text = (PUBLISHED / "tables" / "members.md").read_text(encoding="utf-8")
-    assert text == render.to_markdown(table)
