@@ -82,3 +82,23 @@ def test_a_pass_finds_the_memory_of_the_one_before():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     first, *_, last = map(int, done.stdout.split())
     assert last < 2000 < first, done.stdout
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="tells of glibc alone")
+def test_a_process_of_our_own_keeps_blocks_of_any_size():
+    """Blocks of 40 to 160 MB, which glibc gives back at once otherwise, wherever they lie."""
+    code = """if True:
+        import resource, torch
+        from sitta.memory import keep_all_freed
+        keep_all_freed()
+        pages = []
+        for _ in range(24):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            blocks = [torch.ones(size << 20) for size in (10, 20, 40)]
+            del blocks
+            pages.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+        print(*pages)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    first, *later = map(int, done.stdout.split())
+    assert min(later) < 100 < 40_000 < first, done.stdout

@@ -166,6 +166,19 @@ def test_moments_are_exact_far_from_zero():
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_moments_and_their_gradients(layout):
+    x = torch.randn(2, 3, 4, 5, dtype=torch.float64).to(memory_format=layout).requires_grad_()
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        mean, var = moments(x)
+    torch.testing.assert_close(mean, x.mean((2, 3)))
+    torch.testing.assert_close(var, x.var((2, 3), correction=0))
+    assert torch.autograd.gradcheck(moments, (x,))
+    large = [t for t in kept if t.numel() == x.numel()]
+    assert [t.data_ptr() for t in large] == [x.data_ptr()]  # no copy of the activations
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 def test_affine_rows_and_its_gradients(layout):
     x = torch.randn(2, 3, 4, 5, dtype=torch.float64).to(memory_format=layout).requires_grad_()
     scale, shift = (torch.randn(2, 3, dtype=torch.float64).requires_grad_() for _ in range(2))

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -54,11 +55,36 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
         >>> mean.item(), var.item()
         (2.0, 1.0)
     """
-    flat = x.to(precise(x)).flatten(2)
+    exact = x.to(precise(x))
+    if exact.requires_grad and torch.is_grad_enabled():
+        found: tuple[Tensor, Tensor] = _Moments.apply(exact)  # type: ignore[no-untyped-call]
+        return found
+    return _moments(exact)
+
+
+def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    flat = x.flatten(2)
     mean = flat.mean(dim=2, keepdim=True)
-    deviation = flat - mean
-    squares = deviation.square() if deviation.requires_grad else deviation.square_()
-    return mean.squeeze(2), squares.mean(dim=2)
+    return mean.squeeze(2), (flat - mean).square_().mean(dim=2)
+
+
+class _Moments(torch.autograd.Function):
+    """``moments`` with a gradient in one pass, and nothing kept for it but the activations."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, var = _moments(x)
+        ctx.save_for_backward(x, mean)
+        return mean, var
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, by_mean: Tensor, by_var: Tensor) -> Tensor:
+        """Of n values x: 1/n for the mean, 2 (x - mean) / n for the variance."""
+        x, mean = ctx.saved_tensors
+        values = x[0, 0].numel()
+        slope = by_var * (2 / values)
+        return affine_rows(x, slope, by_mean / values - slope * mean)
 
 
 def affine_rows(x: Tensor, scale: Tensor, shift: Tensor, out: Tensor | None = None) -> Tensor:

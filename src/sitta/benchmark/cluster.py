@@ -12,6 +12,7 @@ from sitta.benchmark.cells import Work
 from sitta.benchmark.engine import PAUSE, Watch, attempt, one_thread, pending
 from sitta.benchmark.plan import Plan
 from sitta.benchmark.results import Results
+from sitta.memory import keep_all_freed
 from sitta.runs.cluster import joined
 
 
@@ -66,6 +67,7 @@ def _room(ray: Any) -> int:
 def _do(shared: tuple[Plan, Results], work: Work) -> None:
     """On a node. Waits if another process of a shared folder is at the same work."""
     plan, results = shared
+    keep_all_freed()
     with one_thread():
         while work in pending(results, [work]) and results.ready(work):
             if not attempt(plan, results, work):

@@ -19,6 +19,7 @@ from sitta.benchmark.plan import Plan
 from sitta.benchmark.results import Results
 from sitta.benchmark.selection import select
 from sitta.errors import SittaError
+from sitta.memory import keep_all_freed
 from sitta.models.checkpoint import card, load, save
 from sitta.training import train
 
@@ -163,6 +164,7 @@ def _crew(plan: Plan, results: Results, works: Sequence[Work], count: int, watch
 
 def _hand(plan: Plan, results: Results, works: Sequence[Work]) -> None:
     """What each process of a crew does, for as long as the run that started it is there."""
+    keep_all_freed()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     labour(plan, results, works)
 

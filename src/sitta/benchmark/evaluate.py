@@ -24,7 +24,7 @@ from sitta.training.samples import Samples
 from sitta.training.samples import load as decode
 from sitta.training.split import split
 
-PIXELS = 4 * 128 * 128  # of the images in one pass
+PIXELS = 128 * 128  # of the images in one pass: on a core, more at once only crowd the caches
 AT_ONCE = 16  # members in one pass
 ANY = torch.nn.BatchNorm2d(1)  # whether methods share a pass does not depend on the network
 
