@@ -176,12 +176,13 @@ def test_change_writes_the_shares(gains, better, worse):
     assert high > max(gains)
 
 
-def test_change_is_the_mean_over_repeats():
+def test_change_has_each_image_in_each_repeat():
     kept = few([4, 0], repeats=2)
     kept.loc[(kept["method"] == "intent") & (kept["repeat"] == 1), "dice"] = 0.5
     (ax,) = shown(figures.draw(kept, "change-chest"))
     heights = [v for patch in ax.collections for v in patch.get_paths()[0].vertices[:, 1]]
-    assert max(heights) == pytest.approx(2)  # 4 points in one repeat, none in the other
+    assert {round(v, 6) for v in heights} == {0, 4}  # 4 points in one repeat, none in the other
+    assert "25 % better" in {text.get_text() for text in ax.texts}
 
 
 def test_trust_has_a_point_for_each_image_and_the_right_correlation(rows):
@@ -229,7 +230,7 @@ def test_overall_has_the_mean_differences_of_the_draw(rows):
     by = ["source", "target"]
     source = drawn[(drawn["method"] == "source") & (drawn["lam"] == 1)]
     ax = figure.axes[1]
-    assert ax.get_title() == "retina 18 images in 6 splits"
+    assert ax.get_title() == "retina 9 images\nin 6 splits, 18 in all"
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert names[0] == "InTEnt"
     assert names[-1] == "Oracle lambda"
@@ -245,14 +246,14 @@ def test_overall_has_the_mean_differences_of_the_draw(rows):
 def test_overall_is_on_the_draw_even_if_all_methods_ran_on_more(rows):
     both = rows[(rows["method"] == "source") & (rows["task"] == "chest")]
     (ax,) = figures.draw(both, "overall").axes
-    assert ax.get_title() == "chest 18 images in 6 splits"
+    assert ax.get_title() == "chest 9 images\nin 6 splits, 18 in all"
 
 
 def test_overall_is_on_images_that_all_methods_have(rows):
     drawn = shifted(rows)[lambda r: r["drawn"] & (r["task"] == "chest")]
     gone = (drawn["method"] == "sar") & (drawn["image"] == "image-001")
     without = estimates(drawn[~gone])["chest"]
-    assert without.extent == "chest 12 images in 6 splits"
+    assert without.extent == "chest 6 images in 6 splits, 12 in all"
     pd.testing.assert_frame_equal(
         without.ends, estimates(drawn[drawn["image"] != "image-001"])["chest"].ends
     )

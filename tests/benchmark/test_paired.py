@@ -39,21 +39,30 @@ def lookup(rows, **wanted):
     return found
 
 
+def compare(rows, one, other):
+    """One variant minus another, by their labels."""
+    wide = scores(rows)
+    return paired.by_task(paired.differences(wide[one], wide[other]))
+
+
 def slow_difference(rows, one, other):
-    """Mean over repeats, images, splits, tasks, in plain loops. Returns means by task, and all."""
+    """Mean over repeats, images, splits, tasks, in plain loops.
+
+    Returns means by task, images of all tasks, and masks by task.
+    """
     a, b = lookup(rows, **one), lookup(rows, **other)
-    splits = {}
+    splits, masks = {}, {}
     for key in a.keys() & b.keys():
-        both = a[key].keys() & b[key].keys()
+        both = [a[key][r] - b[key][r] for r in a[key].keys() & b[key].keys()]
         if both:
-            value = fmean(a[key][r] - b[key][r] for r in both)
-            splits.setdefault(key[:3], []).append(value)
+            splits.setdefault(key[:3], []).append(fmean(both))
+            masks.setdefault(key[0], []).extend(both)
     tasks = {}
     for split, values in splits.items():
         tasks.setdefault(split[0], []).append(fmean(values))
     means = {task: fmean(values) for task, values in tasks.items()}
     everything = [v for values in splits.values() for v in values]
-    return {**means, OVER_TASKS: fmean(means.values())}, everything
+    return {**means, OVER_TASKS: fmean(means.values())}, everything, masks
 
 
 AS_SOURCE = {"method": "source", "lam": 1.0}
@@ -69,16 +78,22 @@ def test_differences_are_what_plain_loops_find(rows, label, wanted):
     missing = (rows["method"] == wanted["method"]) & (rows["image"] == "image-001")
     missing &= ((rows["repeat"] == 1) & (rows["source"] == "mcu")) | (rows["target"] == "hrf")
     uneven = rows[~missing]
-    found = paired.compare(uneven, label, SOURCE)
-    expected, every = slow_difference(uneven, wanted, AS_SOURCE)
+    found = compare(uneven, label, SOURCE)
+    expected, every, masks = slow_difference(uneven, wanted, AS_SOURCE)
     assert list(found) == ["chest", "retina", "spinal", OVER_TASKS]
     for task, comparison in found.items():
         assert comparison.difference == pytest.approx(expected[task], abs=1e-8)
     overall = found[OVER_TASKS]
     assert overall.images == len(every)
     assert overall.splits == 18
-    assert overall.worse == pytest.approx(sum(v < -1 for v in every) / len(every))
-    assert overall.better == pytest.approx(sum(v > 1 for v in every) / len(every))
+    assert overall.masks == sum(map(len, masks.values())) > len(every)
+    worse = {task: fmean(v < -1 for v in some) for task, some in masks.items()}
+    better = {task: fmean(v > 1 for v in some) for task, some in masks.items()}
+    for task in masks:
+        assert (found[task].worse, found[task].better) == (worse[task], better[task])
+    assert overall.worse == pytest.approx(fmean(worse.values()))
+    assert overall.better == pytest.approx(fmean(better.values()))
+    assert math.isnan(overall.p)  # of all images together it would be one of the largest task
 
 
 def test_only_repeats_that_both_have_count():
@@ -89,18 +104,18 @@ def test_only_repeats_that_both_have_count():
         {**base, "method": "source", "lam": 1.0, "repeat": r, "dice": d}
         for r, d in [(0, 0.4), (1, 0.9)]
     ]
-    found = paired.compare(pd.DataFrame(one + two), TENT, SOURCE)
+    found = compare(pd.DataFrame(one + two), TENT, SOURCE)
     assert found["t"].difference == pytest.approx(10.0)
 
 
 def test_more_repeats_of_the_same_images_do_not_narrow_the_interval(rows):
     once = rows[rows["repeat"] == 0]
     often = pd.concat([once.assign(repeat=r) for r in range(5)])
-    one = paired.compare(once, INTENT, SOURCE)
-    five = paired.compare(often, INTENT, SOURCE)
+    one = compare(once, INTENT, SOURCE)
+    five = compare(often, INTENT, SOURCE)
     for task, found in one.items():
         assert (found.low, found.high) == pytest.approx((five[task].low, five[task].high))
-        assert found.p == pytest.approx(five[task].p)
+        assert found.p == pytest.approx(five[task].p, nan_ok=task == OVER_TASKS)
         assert found.images == five[task].images
 
 
@@ -109,6 +124,16 @@ def test_interval_has_the_width_of_the_closed_form():
     low, high = paired.interval(units(values))
     assert high - low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.06)
     assert (low + high) / 2 == pytest.approx(values.mean(), abs=0.03)
+
+
+def test_sources_share_the_draws_of_their_images():
+    """Two sources that do alike on the same images say no more than one; other images do."""
+    values = units(np.random.default_rng(1).normal(0, 1, 300))
+    index = values.index.set_levels(["c"], level="source")
+    again = pd.Series(values.to_numpy(), index)
+    assert paired.interval(pd.concat([values, again])) == pytest.approx(paired.interval(values))
+    fewer = paired.interval(pd.concat([values, again.iloc[1:]]))
+    assert np.ptp(fewer) < 0.8 * np.ptp(paired.interval(values))
 
 
 @pytest.mark.parametrize("level", ["target", "task"])
@@ -136,11 +161,15 @@ def test_interval_covers_the_truth_as_often_as_it_says():
     assert 0.91 <= covered <= 0.975
 
 
+def summarise(values):
+    return paired.by_task(values)[OVER_TASKS]
+
+
 def test_big_splits_do_not_count_more():
     values = pd.concat([units([0.0] * 90), units([10.0] * 10, target="c")])
     assert paired.mean(values) == 5.0
-    assert paired.summarise(values).difference == 5.0
-    assert paired.summarise(values).better == 0.1
+    assert summarise(values).difference == 5.0
+    assert summarise(values).better == 0.1
 
 
 def test_draws_are_seeded():
@@ -166,23 +195,24 @@ def test_interval_lies_within_the_data(values):
 
 
 def test_nothing_is_said_of_no_image_and_little_of_one():
-    empty = paired.summarise(units([]))
+    empty = summarise(units([]))
     assert empty.images == empty.splits == 0
     assert all(map(math.isnan, (empty.difference, empty.low, empty.high, empty.p, empty.worse)))
     assert math.isnan(paired.mean(units([])))
-    one = paired.summarise(units([2.0]))
+    one = summarise(units([2.0]))
     assert (one.difference, one.better, one.worse, one.images) == (2.0, 1.0, 0.0, 1)
     assert all(map(math.isnan, (one.low, one.high, one.p)))
     # One split that cannot be resampled makes the whole interval too narrow, so there is none.
-    mixed = paired.summarise(pd.concat([units([1.0, 2.0, 3.0]), units([1.0], target="c")]))
+    mixed = summarise(pd.concat([units([1.0, 2.0, 3.0]), units([1.0], target="c")]))
     assert math.isnan(mixed.low)
     assert mixed.difference == 1.5
 
 
 def test_equal_variants_do_not_differ(rows):
-    found = paired.compare(rows, INTENT, INTENT)[OVER_TASKS]
-    assert (found.difference, found.low, found.high, found.p) == (0, 0, 0, 1)
-    assert found.worse == found.better == 0
+    for task, found in compare(rows, INTENT, INTENT).items():
+        assert (found.difference, found.low, found.high) == (0, 0, 0)
+        assert found.worse == found.better == 0
+        assert found.p == 1 or task == OVER_TASKS
 
 
 def enumerated(values):

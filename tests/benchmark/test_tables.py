@@ -51,7 +51,7 @@ def test_overall_is_a_mean_of_means_on_the_images_that_all_have(rows, tables):
         for task in TASKS:
             assert by_method(table, task)[name] == pytest.approx(tasks[(task,)])
         assert by_method(table, "mean over tasks")[name] == pytest.approx(fmean(tasks.values()))
-    assert "chest 24 images in 6 splits" in table.caption
+    assert "chest 12 images in 6 splits, 24 in all" in table.caption
     assert "sites of spinal are others" in table.caption
     chest = TABLES["overall"](rows[rows["task"] == "chest"])[0]
     assert "others" not in chest.caption
@@ -219,7 +219,7 @@ def test_strategies_are_on_all_images_and_say_which_are_not(rows, tables):
     shown = table.cells["Method"].tolist()
     assert [name for name in shown if name.endswith("*")] == [f"{SHARP}*"]
     assert "* on the seeded draw only" in table.caption
-    assert "chest 42 images in 6 splits" in table.caption
+    assert "chest 21 images in 6 splits, 42 in all" in table.caption
     out = {shown.index(name) for name in (f"{SHARP}*", BEST, ORACLE)}
     assert not out & {row for row, _ in table.strong}
 
@@ -310,7 +310,7 @@ def test_sweep_has_all_numbers_of_members_on_the_same_images(rows, tables):
     for count, name in (("6", INTENT), ("13", "InTEnt ent-baln, 13 members")):
         expected = mean_by(splits(rows, name, drawn=True), 1)[("chest",)]
         assert table.data[count][1] == pytest.approx(100 * expected)
-    assert "chest 24 images in 6 splits" in table.caption
+    assert "chest 12 images in 6 splits, 24 in all" in table.caption
 
 
 def test_robust_sets_trainings_side_by_side_in_the_same_repeats(rows, tables):
@@ -338,8 +338,23 @@ def test_seeds_are_the_spread_of_split_means(rows, tables):
     assert row["intent, sd"] == pytest.approx(stdev(means))
     assert row["intent"] == pytest.approx(fmean(means))
     assert row["repeats"] == 2
-    spreads = data.loc["spinal"].drop(ALL_SPLITS)["gain, sd"]
-    assert data.loc[("spinal", ALL_SPLITS), "gain, sd"] == pytest.approx(fmean(spreads))
+    spreads = data.loc["spinal"].drop([ALL_SPLITS, "root mean square"])["gain, sd"]
+    typical = math.sqrt(fmean(s * s for s in spreads))
+    assert data.loc[("spinal", "root mean square"), "gain, sd"] == pytest.approx(typical)
+    means = [
+        100 * mean_by(splits(rows[rows["repeat"] == r], INTENT), 1)[("spinal",)] for r in (0, 1)
+    ]
+    assert data.loc[("spinal", ALL_SPLITS), "intent"] == pytest.approx(fmean(means))
+    assert data.loc[("spinal", ALL_SPLITS), "intent, sd"] == pytest.approx(stdev(means))
+
+
+def test_seeds_of_a_task_are_of_splits_with_all_repeats(rows):
+    lost = (rows["source"] == "nwu") & (rows["target"] == "ucl") & (rows["repeat"] == 1)
+    data = TABLES["seeds"](rows[~lost])[0].data.set_index(["task", "split"])
+    assert math.isnan(data.loc[("spinal", "nwu -> ucl"), "gain, sd"])
+    spreads = data.loc["spinal"].drop([ALL_SPLITS, "root mean square", "nwu -> ucl"])["gain, sd"]
+    typical = math.sqrt(fmean(s * s for s in spreads))
+    assert data.loc[("spinal", "root mean square"), "gain, sd"] == pytest.approx(typical)
 
 
 def test_a_source_that_lacks_a_split_has_no_part_in_the_mean_over_sources():

@@ -1,7 +1,8 @@
 """Tables of paired differences against plain loops over made-up rows."""
 
-from statistics import fmean
+from statistics import fmean, median
 
+import pandas as pd
 import pytest
 
 from sitta.benchmark import render
@@ -44,13 +45,35 @@ def test_paired_compares_with_source_and_with_the_strongest(rows, tables):
         if key[0] == "chest":
             gains.setdefault(key[:3], []).append(100 * (fmean(values) - fmean(pairs[1][key])))
     assert best["difference"] == pytest.approx(fmean(map(fmean, gains.values())), abs=1e-8)
-    every = [v for values in gains.values() for v in values]
-    assert best["worse"] == pytest.approx(sum(v < -1 for v in every) / len(every))
-    assert best["images"] == 42
+    assert best["median"] == pytest.approx(median(v for some in gains.values() for v in some))
+    masks = [
+        100 * (a - b)
+        for key, values in pairs[0].items()
+        if key[0] == "chest"
+        for a, b in zip(values, pairs[1][key], strict=True)
+    ]
+    assert best["worse"] == pytest.approx(fmean(v < -1 for v in masks))
+    assert (best["images"], best["masks"]) == (42, 84)
     runner = data[data["against"].str.startswith("runner-up")]
     assert runner["task"].tolist() == [*TASKS, "mean over tasks"]
     for _, row in runner.iterrows():
         assert row["against"].removeprefix("runner-up: ") == strongest(rows, row["task"])
+
+
+def test_a_lambda_on_the_draw_alone_is_no_best_fixed_one(rows, tables):
+    fixed = rows[(rows["method"] == "source") & (rows["lam"] == 0.6) & rows["drawn"]]
+    known = pd.concat([rows, fixed.assign(lam=0.3, dice=1.0)])
+    for name in ("paired", "strategies"):
+        one = TABLES[name](known)[0].data
+        lead = "against" if name == "paired" else "method"
+        best = one[one[lead].str.lower().str.startswith("best fixed")]
+        assert len(best)
+        expected = TABLES[name](rows)[0].data
+        expected = expected[expected[lead].str.lower().str.startswith("best fixed")]
+        pd.testing.assert_frame_equal(
+            best.drop(columns="p_holm", errors="ignore").reset_index(drop=True),
+            expected.drop(columns="p_holm", errors="ignore").reset_index(drop=True),
+        )
 
 
 def strongest(rows, task):
@@ -64,8 +87,12 @@ def strongest(rows, task):
 def test_paired_corrects_over_the_whole_table(tables):
     data = tables["paired"].data
     assert set(data["task"]) == {*TASKS, "mean over tasks"}
-    assert data["p_holm"].tolist() == pytest.approx(slow_holm(data["p"].tolist()), rel=1e-6, abs=0)
-    assert (data["p_holm"] > data["p"]).sum() > len(data) / 2
+    over = data["task"] == "mean over tasks"
+    assert data.loc[over, ["p", "median"]].isna().all(axis=None)
+    known = data[~over]
+    expected = slow_holm(known["p"].tolist())
+    assert known["p_holm"].tolist() == pytest.approx(expected, rel=1e-6, abs=0)
+    assert (known["p_holm"] > known["p"]).sum() > len(known) / 2
     assert ORACLE not in set(data["variant"])
     assert SOURCE not in set(data["variant"])
 
@@ -99,3 +126,23 @@ def test_hurts_says_that_nothing_does(rows):
     assert "0 of 18 splits, 0 of 3 tasks" in table.caption
     assert "nothing has shifted" not in table.caption
     assert render.to_csv(table).count("\n") == 1
+
+
+def test_steps_are_against_the_same_statistics(rows):
+    """As methods mix in the layers, so does what they are held against."""
+    fixed = rows[(rows["method"] == "source") & (rows["lam"] == 0.5) & rows["drawn"]]
+    layers = fixed.assign(settings="statistics=in-layer", dice=fixed["dice"] - 0.01)
+    layers["name"] = "Fixed lambda 0.5 (statistics=in-layer)"
+    known = pd.concat([rows, layers])
+    data = TABLES["steps"](known)[0].data.set_index("method")
+    assert data.loc["Tent, lambda 0.5", "against"] == "Fixed lambda 0.5 (statistics=in-layer)"
+    assert data.loc["Tent, lambda 1", "against"] == SOURCE
+    assert data.loc["SAR, lambda 0", "against"] == "Fixed lambda 0"
+    assert not {"MEMO", "SITA, lambda 0.8", INTENT} & {*data.index}  # no lambda, no steps
+    for name, base in data["against"].items():
+        ours, theirs = (mean_by(splits(known, n, drawn=True), 1) for n in (name, base))
+        gains = {task: 100 * (ours[(task,)] - theirs[(task,)]) for task in TASKS}
+        assert data.loc[name, [*TASKS]].tolist() == pytest.approx([*gains.values()])
+        assert data.loc[name, "mean over tasks"] == pytest.approx(fmean(gains.values()))
+    assert "Tent, lambda 0.5" not in {*TABLES["steps"](rows)[0].data["method"]}
+    assert TABLES["steps"](rows[rows["method"] != "source"]) == []

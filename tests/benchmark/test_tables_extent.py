@@ -103,7 +103,7 @@ def test_an_unknown_task_has_no_paper(few):
 def test_equal_results_do_not_differ(few):
     data = TABLES["paired"](CASES["all equal"](few))[0].data
     assert (data["difference"] == 0).all()
-    assert (data["p_holm"] == 1).all()
+    assert (data["p_holm"].dropna() == 1).all()
 
 
 def test_one_image_has_means_and_no_intervals(rows):

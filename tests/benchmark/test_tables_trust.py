@@ -65,8 +65,11 @@ def test_bad_is_below_a_limit_on_chest_and_the_lowest_tenth_elsewhere(task, bad)
 
 
 def test_masks_that_are_all_alike_have_no_lowest_tenth():
-    assert not is_bad(pd.DataFrame({"task": "retina", "dice": [0.4, 0.4, 0.4]})).any()
+    assert is_bad(pd.DataFrame({"task": "retina", "dice": [0.4, 0.4, 0.4]})) is None
     assert is_bad(pd.DataFrame({"task": "chest", "dice": [0.4, 0.4, 0.4]})).all()
+    many = TABLES["trust"](one_split([0.0] * 3 + [0.5, 0.6, 0.7, 0.8, 0.9], task="retina"))
+    assert many[1].cells.iloc[0][["bad", "agreement"]].tolist() == ["-", "-"]
+    assert many[2].cells["either"][0] == "0.0 / - / -"
 
 
 def test_a_tenth_of_many_is_a_tenth():

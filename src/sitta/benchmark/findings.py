@@ -30,7 +30,8 @@ def _sentences(intent: pd.Series, source: pd.Series, best: pd.Series | None) -> 
     found = by_task(gain)
     for task, one in found.items():
         if task != OVER_TASKS or len(found) > 2:
-            yield f"{_place(task)}: InTEnt {_change(one)} against the source model; {_shares(one)}."
+            said = _shares(one, of_all=task != OVER_TASKS)
+            yield f"{_place(task)}: InTEnt {_change(one)} against the source model; {said}."
     splits = by_split(gain)
     hurt = [key for key, one in splits.items() if one.difference < 0]
     sure = [key for key in hurt if splits[key].high < 0]
@@ -53,8 +54,6 @@ def _change(one: Comparison) -> str:
     return f"{one.difference:+.1f} points of Dice{ends}"
 
 
-def _shares(one: Comparison) -> str:
-    return (
-        f"{one.better:.0%} of {one.images:,} images better by more than a point, "
-        f"{one.worse:.0%} worse"
-    )
+def _shares(one: Comparison, of_all: bool) -> str:
+    masks = f"{one.masks:,} masks" if of_all else "masks"
+    return f"{one.better:.0%} of {masks} better by more than a point, {one.worse:.0%} worse"

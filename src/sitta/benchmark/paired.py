@@ -2,22 +2,28 @@
 
 The unit is one image of one split. Its value is the mean over repeats of the difference in Dice
 points, on repeats in which both variants were run on it: ten trainings of a network do not make
-ten images of one. Slices of a volume count as images, and an image that two sources are tried on
-counts in both splits; where such units resemble each other, intervals are too narrow.
+ten images of one. Shares of images that got worse or better are counted mask by mask, each image
+under each trained network: nobody uses the mean of several networks.
+
+Intervals come from resampled images. An image that several sources are tried on is drawn for all of
+them at once. They speak of other images for these networks, not of other trainings. Slices of a
+volume count as images: where they resemble each other, intervals are too narrow.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from statistics import fmean
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from sitta.benchmark.scores import OVER_TASKS, SPLIT, UNIT, per_image, scores
+from sitta.benchmark.scores import OVER_TASKS, SPLIT, per_image
 
 DRAWS = 2000
 LEVEL = 0.95
@@ -26,6 +32,7 @@ DECIMALS = 9  # finer differences are rounding, not better masks
 
 Array = NDArray[np.float64]
 Split = tuple[str, ...]  # task, training, source, target
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,99 +43,83 @@ class Comparison:
         difference: In Dice points: mean over images, then splits, then tasks.
         low: Lower end of its 95 % interval.
         high: Upper end.
-        p: Of Wilcoxon's signed-rank test on all images, pooled; not corrected.
-        worse: Share of all images, pooled, that are worse by more than a Dice point.
+        median: Over all images of a task.
+        p: Of Wilcoxon's signed-rank test on all images of a task; not corrected.
+        worse: Share of the masks of a task that are worse by more than a Dice point.
         better: Share that are better by more than a Dice point.
-        images: How many.
-        splits: In how many splits.
+        images: How many, each as often as there are sources that are tried on it.
+        masks: How many with all repeats.
+        splits: How many.
     """
 
     difference: float = math.nan
     low: float = math.nan
     high: float = math.nan
+    median: float = math.nan
     p: float = math.nan
     worse: float = math.nan
     better: float = math.nan
     images: int = 0
+    masks: int = 0
     splits: int = 0
 
 
-def compare(rows: pd.DataFrame, one: str, other: str, seed: int = 0) -> dict[str, Comparison]:
-    """One variant minus another, for each task and over tasks.
-
-    Args:
-        rows: As loaded, restricted to the splits that are meant.
-        one: Label of a variant, as ``sitta.benchmark.rows.label`` gives it.
-        other: Label of the one that is subtracted.
-        seed: Of the resampling.
-
-    Returns:
-        Comparisons by task, and as the last one that over tasks, ``"mean over tasks"``.
-    """
-    wide = scores(rows)
-    return by_task(differences(wide[one], wide[other]), seed)
-
-
 def differences(one: pd.Series, other: pd.Series) -> pd.Series:
-    """Difference of each image that both have in the same repeat, mean over its repeats.
+    """Difference of each mask: of each image in each repeat that both have.
 
     Args:
         one: A column of ``sitta.benchmark.scores.scores``.
         other: Another, which is subtracted.
     """
-    both = (one - other).dropna().to_frame("difference")
-    return per_image(both)["difference"].round(DECIMALS)
+    return (one - other).dropna().round(DECIMALS).rename("difference")
 
 
 def by_task(values: pd.Series, seed: int = 0) -> dict[str, Comparison]:
-    """Comparisons by task, then over tasks; ``values`` is what ``differences`` returns."""
-    parts = _parts(values.to_frame())
+    """Comparisons by task, then over tasks.
+
+    Args:
+        values: What ``differences`` returns.
+        seed: Of the resampling.
+
+    Example:
+        >>> names = [*SPLIT, "image", "slice"]
+        >>> keys = [("chest", "plain", "a", "b", name, 0) for name in "xyz"]
+        >>> index = pd.MultiIndex.from_tuples(keys, names=names)
+        >>> found = by_task(pd.Series([3.0, -2.0, 0.5], index))["chest"]
+        >>> found.difference, found.median, round(found.worse, 2), found.images
+        (0.5, 0.5, 0.33, 3)
+    """
+    masks, parts = _parts(values.to_frame()), _parts(per_image(values.to_frame()))
     drawn = _drawn(parts, DRAWS, seed)
     tasks = dict.fromkeys(key[0] for key in parts)
-    found = {task: _comparison(_of_task(parts, task), drawn) for task in tasks}
-    return {**found, OVER_TASKS: _comparison(parts, drawn)}
+    found = {
+        task: _comparison(_of_task(parts, task), _of_task(masks, task), drawn) for task in tasks
+    }
+    return {**found, OVER_TASKS: _over_tasks(list(found.values()), drawn)}
 
 
 def by_split(values: pd.Series, seed: int = 0) -> dict[Split, Comparison]:
     """Comparisons by task, training, source and target."""
-    parts = _parts(values.to_frame())
+    masks, parts = _parts(values.to_frame()), _parts(per_image(values.to_frame()))
     drawn = _drawn(parts, DRAWS, seed)
-    return {key: _comparison({key: part}, drawn) for key, part in parts.items()}
-
-
-def summarise(values: pd.Series, seed: int = 0) -> Comparison:
-    """All figures of one comparison.
-
-    Args:
-        values: Differences of images, indexed by ``UNIT``.
-        seed: Of the resampling.
-
-    Example:
-        >>> keys = [("chest", "plain", "a", "b", name, 0) for name in "xyz"]
-        >>> index = pd.MultiIndex.from_tuples(keys, names=UNIT)
-        >>> found = summarise(pd.Series([3.0, -2.0, 0.5], index))
-        >>> found.difference, round(found.worse, 2), found.images
-        (0.5, 0.33, 3)
-    """
-    return by_task(values, seed)[OVER_TASKS]
+    return {key: _comparison({key: part}, {key: masks[key]}, drawn) for key, part in parts.items()}
 
 
 def mean(values: pd.Series) -> float:
     """Mean over tasks of the mean over splits of the mean over images."""
     if values.empty:
         return math.nan
-    parts = _parts(values.to_frame())
-    return float(_macro({key: part.mean(axis=0) for key, part in parts.items()})[0])
+    return float(_macro(_means(_parts(per_image(values.to_frame()))))[0])
 
 
 def interval(values: pd.Series, draws: int = DRAWS, seed: int = 0) -> tuple[float, float]:
     """The 95 % bootstrap percentile interval of ``mean``.
 
-    Images are drawn with replacement within each split. Not a number if some split has fewer than
-    two images, of which nothing can be said.
+    Images of a target are drawn with replacement, the same ones for all sources that were tried on
+    the same. Not a number if some split has fewer than two images, of which nothing can be said.
 
     Args:
-        values: Figures of images, indexed by ``UNIT``.
+        values: Figures of images, or of masks, indexed as ``sitta.benchmark.scores.scores`` does.
         draws: How often.
         seed: Of the draws; the same images in the same order get the same draws.
     """
@@ -140,43 +131,63 @@ def intervals(
     values: pd.DataFrame, draws: int = DRAWS, seed: int = 0
 ) -> dict[str, tuple[Array, Array]]:
     """As ``interval``, of each column, by task and over tasks; all columns share the draws."""
-    drawn = _drawn(_parts(values), draws, seed)
+    drawn = _drawn(_parts(per_image(values)), draws, seed)
     tasks = dict.fromkeys(key[0] for key in drawn)
     found = {task: _ends(_of_task(drawn, task)) for task in tasks}
     return {**found, OVER_TASKS: _ends(drawn)}
 
 
-def _parts(values: pd.DataFrame) -> dict[Split, Array]:
-    """Figures ``(images, columns)`` of each split; grouped once, as that is what takes time."""
+class _Part(NamedTuple):
+    """A split: its images, and figures ``(images, columns)`` of them."""
+
+    images: tuple[Any, ...]
+    figures: Array
+
+
+def _parts(values: pd.DataFrame) -> dict[Split, _Part]:
+    """Splits of a table; grouped once, as that is what takes time."""
     numbers = values.groupby(level=SPLIT, observed=True, sort=True).ngroup().to_numpy()
     figures = values.to_numpy(float)
+    images = values.index.droplevel(SPLIT).to_numpy()
     _, first = np.unique(numbers, return_index=True)
     names = (values.index.get_level_values(level)[first].astype("str") for level in SPLIT)
-    return {key: figures[numbers == at] for at, key in enumerate(zip(*names, strict=True))}
+    return {
+        key: _Part(tuple(images[numbers == at]), figures[numbers == at])
+        for at, key in enumerate(zip(*names, strict=True))
+    }
 
 
-def _of_task(parts: dict[Split, Array], task: str) -> dict[Split, Array]:
+def _of_task(parts: Mapping[Split, T], task: str) -> dict[Split, T]:
     return {key: part for key, part in parts.items() if key[0] == task}
 
 
-def _drawn(parts: dict[Split, Array], draws: int, seed: int) -> dict[Split, Array]:
-    generator = np.random.default_rng(seed)
-    return {key: _resampled(part, draws, generator) for key, part in parts.items()}
+def _means(parts: Mapping[Split, _Part]) -> dict[Split, Array]:
+    return {key: part.figures.mean(axis=0) for key, part in parts.items()}
 
 
-def _resampled(values: Array, draws: int, generator: np.random.Generator) -> Array:
-    """Means of resampled images ``(draws, columns)``, of figures ``(images, columns)``."""
-    count = len(values)
-    if count < 2:
-        return np.full((draws, values.shape[1]), math.nan)
+def _drawn(parts: Mapping[Split, _Part], draws: int, seed: int) -> dict[Split, Array]:
+    """Means of resampled images ``(draws, columns)`` of each split; one draw for one target."""
+    generator, times, found = np.random.default_rng(seed), {}, {}
+    for key, (images, figures) in parts.items():
+        count, target = len(images), (key[0], key[3], images)
+        if count < 2:
+            found[key] = np.full((draws, figures.shape[1]), math.nan)
+            continue
+        if target not in times:
+            times[target] = _times(count, draws, generator)
+        found[key] = times[target] @ figures / count
+    return found
+
+
+def _times(count: int, draws: int, generator: np.random.Generator) -> Array:
+    """How often each of some images is drawn, ``(draws, images)``."""
     picks = generator.integers(count, size=(draws, count))
     picks += count * np.arange(draws)[:, None]  # each draw counts in a row of its own
-    times = np.bincount(picks.ravel(), minlength=draws * count).reshape(draws, count)
-    result: Array = times.astype(float) @ values / count
-    return result
+    times = np.bincount(picks.ravel(), minlength=draws * count)
+    return times.reshape(draws, count).astype(float)
 
 
-def _macro(means: dict[Split, Array]) -> Array:
+def _macro(means: Mapping[Split, Array]) -> Array:
     """Mean over tasks of the mean over splits, of anything that each split has."""
     if not means:
         return np.full((1, 1), math.nan)
@@ -187,25 +198,46 @@ def _macro(means: dict[Split, Array]) -> Array:
     return result
 
 
-def _ends(drawn: dict[Split, Array]) -> tuple[Array, Array]:
+def _ends(drawn: Mapping[Split, Array]) -> tuple[Array, Array]:
     low, high = np.quantile(_macro(drawn), (0.5 - LEVEL / 2, 0.5 + LEVEL / 2), axis=0)
     return low, high
 
 
-def _comparison(parts: dict[Split, Array], drawn: dict[Split, Array]) -> Comparison:
-    if not parts:
-        return Comparison()
-    pooled = np.concatenate(list(parts.values()))[:, 0]
+def _comparison(
+    parts: Mapping[Split, _Part], masks: Mapping[Split, _Part], drawn: Mapping[Split, Array]
+) -> Comparison:
+    """Of splits of one task."""
+    images = np.concatenate([part.figures[:, 0] for part in parts.values()])
+    each = np.concatenate([part.figures[:, 0] for part in masks.values()])
     low, high = _ends({key: drawn[key] for key in parts})
     return Comparison(
-        float(_macro({key: part.mean(axis=0) for key, part in parts.items()})[0]),
+        float(_macro(_means(parts))[0]),
         float(low[0]),
         float(high[0]),
-        signed_rank(pooled),
-        float((pooled < -MARGIN).mean()),
-        float((pooled > MARGIN).mean()),
-        len(pooled),
+        float(np.median(images)),
+        signed_rank(images),
+        float((each < -MARGIN).mean()),
+        float((each > MARGIN).mean()),
+        len(images),
+        len(each),
         len(parts),
+    )
+
+
+def _over_tasks(found: list[Comparison], drawn: Mapping[Split, Array]) -> Comparison:
+    """Means of those of the tasks. A test of all images together would be one of the largest."""
+    if len(found) <= 1:
+        return found[0] if found else Comparison()
+    low, high = _ends(drawn)
+    return Comparison(
+        difference=fmean(one.difference for one in found),
+        low=float(low[0]),
+        high=float(high[0]),
+        worse=fmean(one.worse for one in found),
+        better=fmean(one.better for one in found),
+        images=sum(one.images for one in found),
+        masks=sum(one.masks for one in found),
+        splits=sum(one.splits for one in found),
     )
 
 
@@ -240,19 +272,3 @@ def holm(values: Any) -> Array:
     steps = np.arange(len(order), 0, -1)
     corrected[order] = np.minimum(np.maximum.accumulate(p[order] * steps), 1.0)
     return corrected
-
-
-__all__ = [
-    "UNIT",
-    "Comparison",
-    "by_split",
-    "by_task",
-    "compare",
-    "differences",
-    "holm",
-    "interval",
-    "intervals",
-    "mean",
-    "signed_rank",
-    "summarise",
-]

@@ -178,12 +178,26 @@ def task_means(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def extent(values: pd.DataFrame) -> str:
-    """How many images in how many splits, by task, in words."""
+    """How many images in how many splits, by task, in words.
+
+    An image is one however many sources are tried on it; of volumes, slices are counted.
+
+    Example:
+        >>> keys = [("spinal", "plain", a, "b", "sub-1", at) for at in (0, 1) for a in "xy"]
+        >>> extent(pd.DataFrame(index=pd.MultiIndex.from_tuples(keys, names=UNIT)))
+        'spinal 2 slices of 1 volume in 2 splits, 4 in all'
+    """
     parts = []
     for task, block in values.groupby(level="task", observed=True):
-        splits = len(split_means(block))
-        parts.append(f"{task} {_count(len(block), 'image')} in {_count(splits, 'split')}")
-    return ", ".join(parts)
+        names = block.index.to_frame(index=False)
+        files = len(names[["target", "image"]].drop_duplicates())
+        single = len(names[["target", "image", "slice"]].drop_duplicates())
+        said = _count(single, "image")
+        if single > files:
+            said = f"{_count(single, 'slice')} of {_count(files, 'volume')}"
+        said += f" in {_count(len(split_means(block)), 'split')}"
+        parts.append(f"{task} {said}" + (f", {len(block):,} in all" if len(block) > single else ""))
+    return "; ".join(parts)
 
 
 def _count(number: int, noun: str) -> str:

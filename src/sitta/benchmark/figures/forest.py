@@ -64,7 +64,7 @@ def overall(rows: pd.DataFrame) -> Figure | None:
     axes = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
     for ax, some in zip(axes, found.values(), strict=True):
         _forest(ax, some.ends, listed)
-        ax.set_title(some.extent)
+        ax.set_title(some.extent.replace(" in ", "\nin ", 1))
     _name_lines(axes[0], listed)
     figure.supxlabel(GAIN, fontsize=8.5)
     figure.set_label(_highest(found, listed))

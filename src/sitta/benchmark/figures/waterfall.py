@@ -1,4 +1,4 @@
-"""What InTEnt changes, image by image."""
+"""What InTEnt changes, mask by mask."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TICKS = (-100, -10, -1, 0, 1, 10, 100)
 
 @styled
 def change(rows: pd.DataFrame, task: str) -> Figure | None:
-    """Change in Dice of InTEnt against the source, image by image, sorted, a panel a split.
+    """Change in Dice of InTEnt against the source, mask by mask, sorted, a panel a split.
 
     Args:
         rows: See ``rows.COLUMNS``.
@@ -37,7 +37,7 @@ def change(rows: pd.DataFrame, task: str) -> Figure | None:
     for split, ax in axes.items():
         _waterfall(ax, by_split[split], min(MOST_STEPS, ALL_STEPS // len(axes)))
         ax.set_ylim(-reach, reach)
-    figure.supxlabel("Images, sorted (%)", fontsize=8.5)
+    figure.supxlabel("Masks, sorted (%)", fontsize=8.5)
     figure.supylabel("Change in Dice (points)", fontsize=8.5)  # longer is cut in one row
     worse, better = shares(gains)
     figure.set_label(
@@ -48,7 +48,7 @@ def change(rows: pd.DataFrame, task: str) -> Figure | None:
 
 
 def changes(rows: pd.DataFrame) -> pd.Series | None:
-    """Points that InTEnt gains on the source, mean over the repeats of an image; None without."""
+    """Points that InTEnt gains on the source, image by image in each repeat; None without."""
     known = Listing.of(rows)
     if known.source is None or known.intent is None:
         return None
@@ -57,7 +57,7 @@ def changes(rows: pd.DataFrame) -> pd.Series | None:
 
 
 def shares(gains: Any) -> tuple[float, float]:
-    """Shares of images that lose, and that gain, more than a point."""
+    """Shares of masks that lose, and that gain, more than a point."""
     figures = np.asarray(gains, dtype=float)
     return float((figures < -MARGIN).mean()), float((figures > MARGIN).mean())
 

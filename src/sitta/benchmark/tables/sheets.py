@@ -66,7 +66,7 @@ def of_strategies(rows: pd.DataFrame) -> Sheet | None:
     wide = scores(rows)[labels(listed)]
     marked = partly(rows, listed)
     values = per_image(complete(wide, [name for name in wide if name not in marked]))
-    values = with_best_fixed(values, labels(known.fixed))
+    values = with_best_fixed(values, [n for n in labels(known.fixed) if n not in marked])
     if BEST_FIXED.label in values:
         listed = [*known.fixed, *known.strategies, BEST_FIXED, *known.oracle]
     return Sheet(values, listed, marked) if len(values) else None

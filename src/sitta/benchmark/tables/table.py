@@ -119,15 +119,15 @@ def precise(value: float) -> str:
     return number(value, 2)
 
 
-def signed(value: float) -> str:
+def signed(value: float, digits: int = 1) -> str:
     """A difference with its sign.
 
     Example:
-        >>> signed(1.26), signed(-0.04)
-        ('+1.3', '0.0')
+        >>> signed(1.26), signed(-0.04), signed(0.049, 2)
+        ('+1.3', '0.0', '+0.05')
     """
-    shown = number(value)
-    return f"+{shown}" if shown not in (MISSING, "0.0") and value > 0 else shown
+    shown = number(value, digits)
+    return f"+{shown}" if shown not in (MISSING, number(0, digits)) and value > 0 else shown
 
 
 def whole(value: float) -> str:
@@ -158,6 +158,16 @@ def within(value: float, low: float, high: float) -> str:
 def signed_within(value: float, low: float, high: float) -> str:
     """A difference with its interval, all with their signs."""
     return f"{signed(value)}{_ends(low, high, signed)}"
+
+
+def signed_precisely_within(value: float, low: float, high: float) -> str:
+    """A small difference with its interval, with two decimals.
+
+    Example:
+        >>> signed_precisely_within(-0.404, -0.47, 0.02)
+        '-0.40 [-0.47, +0.02]'
+    """
+    return f"{signed(value, 2)}{_ends(low, high, lambda end: signed(end, 2))}"
 
 
 def beside(value: float, paper: float) -> str:

@@ -22,7 +22,7 @@ from sitta.benchmark.tables.table import (
 )
 
 ALL_TARGETS = "mean over targets"
-ALL_SPLITS = "mean over splits"
+ALL_SPLITS, ONE_SPLIT = "mean over splits", "root mean square"
 ROBUST = (
     "Networks trained otherwise beside the plain ones of the same source, on the same images in the"
     " same repeats: Dice x100 (mean over the repeats of an image, then over images, and in the last"
@@ -31,8 +31,9 @@ ROBUST = (
 )
 SEEDS = (
     "Spread over repeats, which differ in the training's seed: mean and standard deviation, over"
-    " repeats, of the mean Dice x100 over the images of a split that both were run on. The last row"
-    " of a task is the mean over its splits of those with two repeats or more."
+    " repeats, of the mean Dice x100 over the images of a split that both were run on. The last two"
+    " rows of a task are of its splits that have all repeats: their mean, with the standard"
+    " deviation of that mean, and the root mean square of their standard deviations."
 )
 Row = dict[str, object]
 
@@ -118,8 +119,8 @@ def seeds(rows: pd.DataFrame) -> list[Table]:
     found: list[Row] = []
     for task, block in means.groupby(level="task", observed=True):
         keys = block.groupby(level=["source", "target"], observed=True, sort=True)
-        splits = [_spread(task, f"{a} -> {b}", part) for (a, b), part in keys]
-        found += [*splits, _mean_spread(task, splits)]
+        found += [_spread(task, f"{a} -> {b}", part) for (a, b), part in keys]
+        found += _together(task, block)
     columns = [Column("Task", ("task",), text), Column("Split", ("split",), text)]
     for name, shown in (("source", "Source"), ("intent", "InTEnt"), ("gain", "Gain")):
         columns.append(Column(shown, (name,), number))
@@ -136,7 +137,14 @@ def _spread(task: object, split: str, means: pd.DataFrame) -> Row:
     return found
 
 
-def _mean_spread(task: object, splits: list[Row]) -> Row:
-    known = pd.DataFrame(splits).drop(columns=["task", "split", "repeats"])
-    known = known[known["source, sd"].notna()]
-    return {"task": task, "split": ALL_SPLITS, "repeats": math.nan, **known.mean().to_dict()}
+def _together(task: object, means: pd.DataFrame) -> list[Row]:
+    """Of the splits that have all repeats: the spread of their mean, and that of one of them."""
+    repeats = means.index.get_level_values("repeat").nunique()
+    splits = means.groupby(level=["source", "target"], observed=True)
+    whole = means[splits["source"].transform("size") == repeats]
+    if whole.empty or repeats < 2:
+        return []
+    together = _spread(task, ALL_SPLITS, whole.groupby(level="repeat", observed=True).mean())
+    single = whole.groupby(level=["source", "target"], observed=True).var(ddof=1).mean() ** 0.5
+    typical = {f"{name}, sd": float(single[name]) for name in means}
+    return [together, {**together, "split": ONE_SPLIT, **dict.fromkeys(means, math.nan), **typical}]

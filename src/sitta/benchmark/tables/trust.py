@@ -25,7 +25,7 @@ SIGNALS = {
 CODES = ("members-disagree", "far-from-source")
 EITHER = "either"
 BAD = {"chest": 0.8}  # a lung mask below this is of no use; elsewhere the lowest tenth is bad
-TENTH = 0.1
+TENTH, MOST = 0.1, 0.2  # with ties the lowest tenth is more; above this, it is no tenth
 FEWEST = 5  # images of a split of which a correlation says something
 ALL_SPLITS = "mean over splits"
 OVER_TASKS = "mean over tasks"
@@ -33,7 +33,10 @@ POOLED = " Masks are those of {intent}; all images and repeats of a split are po
 MEANS = " Means over splits leave out those without a figure."
 LAST = " The last row is the mean over tasks."
 CORRELATION = "Spearman's correlation of each figure with the Dice of the mask." + POOLED + MEANS
-WHICH = " Bad is a Dice below {limit:g} in {tasks}, and elsewhere the lowest tenth of the split."
+WHICH = (
+    " Bad is a Dice below {limit:g} in {tasks}, and elsewhere the lowest tenth of the split; splits"
+    " in which more than a fifth of the masks are equally bad have no lowest tenth."
+)
 FINDING = (
     "Area under the ROC curve for finding bad masks: how often a bad mask looks worse by the figure"
     " than a good one of the same split (0.5 is chance)." + WHICH + POOLED + MEANS
@@ -115,10 +118,10 @@ def _correlate(split: pd.DataFrame) -> dict[str, float]:
 def _find(split: pd.DataFrame) -> dict[str, float]:
     bad = is_bad(split)
     enough = _slices(split) >= FEWEST
-    found = {"bad": float(bad.mean())}
+    found = {"bad": math.nan if bad is None else float(bad.mean())}
     for name, high_is_bad in SIGNALS.items():
         signal = split[name].to_numpy(float) * (1 if high_is_bad else -1)
-        found[name] = auc(signal, bad) if enough else math.nan
+        found[name] = auc(signal, bad) if enough and bad is not None else math.nan
     return found
 
 
@@ -127,20 +130,22 @@ def _note(split: pd.DataFrame) -> dict[str, float]:
     notes = split["notes"].fillna("")
     flags = {code: notes.str.contains(code, regex=False).to_numpy(bool) for code in CODES}
     flags[EITHER] = np.logical_or.reduce(list(flags.values()))
-    found = {"bad": float(bad.mean())}
+    found = {"bad": math.nan if bad is None else float(bad.mean())}
     for code, flagged in flags.items():
-        right = float((flagged & bad).sum())
-        precision = right / flagged.sum() if flagged.any() else math.nan
-        recall = right / bad.sum() if bad.any() else math.nan
+        precision = recall = math.nan
+        if bad is not None:
+            right = float((flagged & bad).sum())
+            precision = right / flagged.sum() if flagged.any() else math.nan
+            recall = right / bad.sum() if bad.any() else math.nan
         shares = (float(flagged.mean()), precision, recall)
         found |= dict(zip(_keys(code), shares, strict=True))
     return found
 
 
-def is_bad(split: pd.DataFrame) -> NDArray[np.bool_]:
+def is_bad(split: pd.DataFrame) -> NDArray[np.bool_] | None:
     """Which masks of a split are bad: by a limit for its task, or else the lowest tenth.
 
-    Masks that are all alike have no lowest tenth.
+    None if there is no lowest tenth, because too many masks are equally bad.
     """
     dice = split["dice"].to_numpy(float)
     limit = BAD.get(str(split["task"].iloc[0]))
@@ -148,7 +153,7 @@ def is_bad(split: pd.DataFrame) -> NDArray[np.bool_]:
         below: NDArray[np.bool_] = dice < limit
         return below
     lowest: NDArray[np.bool_] = dice <= np.quantile(dice, TENTH, method="lower")
-    return lowest & ~lowest.all()
+    return lowest if lowest.mean() <= max(MOST, 1 / len(dice)) else None
 
 
 def _slices(split: pd.DataFrame) -> int:
