@@ -10,9 +10,9 @@ import torch
 
 import sitta
 from sitta.benchmark import rows
-from sitta.benchmark.cells import expand
+from sitta.benchmark.cells import ORACLE, Cell, Variant, expand
 from sitta.benchmark.engine import attempt, labour, pending, run
-from sitta.benchmark.evaluate import images, trust
+from sitta.benchmark.evaluate import evaluate, images, trust
 from sitta.benchmark.measure import measure
 from sitta.benchmark.planfile import read_plan
 from sitta.benchmark.results import Results, unfinished
@@ -70,6 +70,28 @@ def test_the_oracle_is_the_best_lambda_of_each_image(results):
     fixed = found[(found["method"] == "source") & found["lam"].isin([1.0, 0.0])]
     assert len(best) == 10
     assert (best >= fixed.groupby(key)["dice"].max().loc[best.index]).all()
+
+
+def test_each_variance_has_a_pass_of_its_own(results, place):
+    """Of unlike methods each is what it is alone, and the oracle picks from plain members."""
+    path = place / "unlike.toml"
+    more = '[[methods]]\nname = "source"\nlambdas = [0.3]\n\n[[methods]]\nname = "intent"\n'
+    path.write_text(f'{tiny.ONCE}\n{more}settings = {{ variance = "unbiased" }}\n')
+    plan = read_plan(path)
+    work = next(w for w in expand(plan) if w.kind == "methods")
+    oracle = Cell(work.model, work.target, Variant(ORACLE))
+    fixed, unbiased = work.cells[-2:]
+    checkpoint, found = str(results.checkpoint(work.model)), {}
+    asked = [unbiased, fixed, oracle]
+    evaluate(plan, work, checkpoint, asked, lambda cell, table: found.update({str(cell): table}))
+    samples, _ = images(plan, work)
+    for cell in (fixed, unbiased):
+        p = cell.variant.build(sitta.load(checkpoint))(samples.images)
+        expected = [row["ece"] for row in measure(p, samples.masks)]
+        assert found[str(cell)]["ece"].tolist() == pytest.approx(expected, rel=1e-6)
+    whole = rows.read(results.cell(oracle)).query("drawn").sort_values("image")
+    drawn = found[str(oracle)].sort_values("image")
+    assert drawn["ece"].tolist() == pytest.approx(whole["ece"].tolist(), rel=1e-6)
 
 
 def test_nothing_is_done_twice(results, plan):

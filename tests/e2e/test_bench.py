@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from sitta.benchmark import rows
+from sitta.benchmark import engine, rows
+from sitta.benchmark.cells import expand
+from sitta.benchmark.results import Results
 from sitta.benchmark.tables import build
 from tests.benchmark import synthetic, tiny
 from tests.shell import sitta_command
@@ -19,6 +21,7 @@ from tests.shell import sitta_command
         (("bench", "plan", "plan.toml", "--task", "chest"), "Allowed: phantom"),
         (("bench", "status", "nowhere"), "holds no benchmark"),
         (("bench", "table", "nowhere"), "not a table of results"),
+        (("bench", "table", "nowhere", "--json", "--out", "out"), "--json writes no files"),
         (("bench", "run", "none.toml", "--out", "out"), "No such file"),
     ],
 )
@@ -55,6 +58,72 @@ def test_collect_says_when_images_were_compared_by_number_alone(tmp_path):
     assert "more:" not in done.stderr
     assert (tmp_path / "new" / "images.csv").is_file()
     assert (tmp_path / "new" / "tables" / "members.tex").is_file()
+
+
+@pytest.fixture
+def glances(monkeypatch):
+    """A run that does nothing, but is looked at a few times."""
+
+    def run(plan, out, *, watch, **rest):
+        results = Results(out)
+        results.open(plan, expand(plan))
+        for done in (0, 0, 7, 7, 7, 9):
+            watch(done, 54)
+        return results
+
+    monkeypatch.setattr(engine, "run", run)
+
+
+def test_a_run_without_a_terminal_tells_how_far_it_is(tmp_path, glances):
+    tiny.make(tmp_path)
+    words = ("bench", "run", "plan.toml", "--out", "out")
+    done = sitta_command(*words, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [f"{n} of 54 pieces of work done" for n in (0, 7, 9)]
+    assert "pieces of work" not in done.stdout
+    silent = sitta_command(*words, "--json", cwd=tmp_path)
+    assert silent.stderr == ""
+    assert json.loads(silent.stdout)["failures"] == {}
+
+
+def test_tables_are_those_of_the_rows_that_are_published(tmp_path):
+    made = synthetic.make(images=5, repeats=2, drawn=3)
+    kept = made[(made["task"] == "chest") & made["method"].isin(["source", "intent", "tent"])]
+    rows.write(kept, tmp_path / "run" / "cells" / "a.csv")
+    done = sitta_command("bench", "collect", "run", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for form in ("csv", "markdown", "latex"):
+        words = ("bench", "table", "out", "--format", form, "--out", "again")
+        assert sitta_command(*words, cwd=tmp_path).returncode == 0
+    published, again = (
+        {path.name: path.read_bytes() for path in (tmp_path / place).iterdir()}
+        for place in ("out/tables", "again")
+    )
+    assert len(published) > 20
+    assert again == published
+
+
+def test_a_table_has_a_name_of_its_own(tmp_path):
+    made = synthetic.make(images=3, repeats=1, drawn=3)
+    rows.write(made[made["task"] == "chest"], tmp_path / "rows.csv.gz")
+
+    def table(*names):
+        return sitta_command("bench", "table", "rows.csv.gz", *names, "--json", cwd=tmp_path)
+
+    whole = json.loads(table("trust").stdout)
+    assert list(whole) == ["trust-correlation", "trust-finding", "trust-notes"]
+    done = table("trust-finding", "splits-chest-methods")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    assert list(found) == ["trust-finding", "splits-chest-methods"]
+    assert found["trust-finding"] == whole["trust-finding"]
+    for name in ("trust-find", "trust-", "thrust-finding", "splits-retina-methods"):
+        wrong = table(name)
+        assert wrong.returncode == 2
+        assert "There is no such table. Allowed: overall, members" in wrong.stderr
+        assert repr(name) in wrong.stderr
+    assert "trust-correlation, trust-finding" in table("trust-find").stderr
 
 
 def test_a_table_in_a_file_is_as_wide_as_it_is(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from sitta.benchmark.rows import PLAIN
 from sitta.members import grid
 
 ORACLE = "oracle"
+ANY = nn.BatchNorm2d(1)  # what a method costs and shares does not depend on the network
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Variant:
         """
         if self.method == ORACLE:
             return _columns(ORACLE, members=members)
-        made = self.build(nn.BatchNorm2d(1))
+        made = self.build(ANY)
         lam, strategy = getattr(made, "lam", None), getattr(made, "strategy", "")
         count = len(getattr(made, "grid", ())) or 1
         named = ("lam", "strategy", "step", "members_at_once")
@@ -242,7 +243,36 @@ def cost(plan: Plan, work: Work) -> float:
     """Forward passes for one image, where a backward pass counts as two."""
     if work.kind == "train":
         return 0.0
-    made = [c.variant.build(nn.BatchNorm2d(1)) for c in work.cells if c.variant.method != ORACLE]
-    alone = [m.cost.forward + 2 * m.cost.backward for m in made if not shares(m)]
-    together = {lam for m in made if shares(m) for lam in getattr(m, "grid", None) or (m.lam,)}  # type: ignore[attr-defined]
-    return float(sum(alone) + len(together))
+    groups, alone = by_pass(plan, work.cells)
+    made = [_members(plan, group) for group in groups] + [c.variant.build(ANY) for c in alone]
+    return float(sum(m.cost.forward + 2 * m.cost.backward for m in made))
+
+
+def by_pass(plan: Plan, cells: Sequence[Cell]) -> tuple[list[list[Cell]], list[Cell]]:
+    """Groups of cells that one pass each serves, and the cells that take passes of their own.
+
+    A pass has one output of the network and one variance of the image: see ``together``.
+    """
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    alone: list[Cell] = []
+    for cell in cells:
+        made = _asking(plan, cell)
+        if shares(made):
+            groups.setdefault((repr(made.output), made.variance), []).append(cell)
+        else:
+            alone.append(cell)
+    return list(groups.values()), alone
+
+
+def _asking(plan: Plan, cell: Cell) -> Any:
+    """The method that asks for a cell's members: the oracle chooses from those of plain InTEnt."""
+    oracle = cell.variant.method == ORACLE
+    variant = Variant("intent", {"step": plan.step}) if oracle else cell.variant
+    return variant.build(ANY)
+
+
+def _members(plan: Plan, group: Sequence[Cell]) -> Method:
+    """One method with all the members of a group: it costs what their pass does."""
+    made = [_asking(plan, cell) for cell in group]
+    lambdas = {lam for m in made for lam in getattr(m, "grid", None) or (m.lam,)}
+    return method("intent", ANY, lambdas=sorted(lambdas), variance=made[0].variance)

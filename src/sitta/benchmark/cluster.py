@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,17 @@ from sitta.benchmark.cells import Work
 from sitta.benchmark.engine import PAUSE, Watch, attempt, one_thread, pending
 from sitta.benchmark.plan import Plan
 from sitta.benchmark.results import Results
+from sitta.errors import SittaError
 from sitta.memory import keep_all_freed
 from sitta.runs.cluster import joined
+
+AGAIN = 5  # times that work is handed out once more when the process or node it ran on is lost
 
 
 def spread(plan: Plan, results: Results, works: Sequence[Work], address: str, watch: Watch) -> None:
     """Do all work on a cluster; what a lost node was at is done again by another.
+
+    Work that is lost each time, by a crash or for want of memory, is noted as failed.
 
     Args:
         plan: The plan.
@@ -30,17 +36,38 @@ def spread(plan: Plan, results: Results, works: Sequence[Work], address: str, wa
     left = pending(results, works)
     with joined(address) as ray:
         shared = ray.put((plan, results))
-        task = ray.remote(num_cpus=1, max_retries=-1)(_do)
+        # Tried again from here: given any number, Ray goes on for ever where memory runs out.
+        task = ray.remote(num_cpus=1, max_retries=0)(_do)
         running: dict[Any, Work] = {}
+        lost: Counter[str] = Counter()
         while left or running:
             for work in upcoming(left, list(running.values()), _room(ray)):
                 left.remove(work)
                 running[task.remote(shared, work)] = work
             ready, _ = ray.wait(list(running))
-            ray.get(ready)
             for promise in ready:
-                del running[promise]
+                work = running.pop(promise)
+                if why := _loss(ray, promise):
+                    lost[str(work)] += 1
+                    if lost[str(work)] <= AGAIN:
+                        left.insert(0, work)
+                    else:
+                        results.fail(work, why)
             watch(len(works) - len(left) - len(running), len(works))
+
+
+def _loss(ray: Any, promise: Any) -> str:
+    """What to say if work is given up that did not come to its end; nothing if it did."""
+    try:
+        ray.get(promise)
+    except ray.exceptions.RayError as error:
+        said = SittaError(
+            f"None of {AGAIN + 1} attempts on the cluster came to an end: process or node was lost"
+            f" (at last {type(error).__name__}).",
+            fix="see Ray's logs; if memory was short, give each node fewer cores; then run again",
+        )
+        return f"{error}\n{said}\n"
+    return ""
 
 
 def upcoming(left: Sequence[Work], running: Sequence[Work], room: int) -> list[Work]:

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import torch
 
-from sitta.adaptation.together import shares, together
-from sitta.benchmark.cells import ORACLE, Cell, Variant, Work, drawn
+from sitta.adaptation.together import together
+from sitta.benchmark.cells import ORACLE, Cell, Variant, Work, by_pass, drawn
 from sitta.benchmark.measure import Figures, measure
 from sitta.benchmark.plan import Plan
 from sitta.benchmark.rows import COLUMNS
@@ -26,7 +26,6 @@ from sitta.training.split import split
 
 PIXELS = 128 * 128  # of the images in one pass: on a core, more at once only crowd the caches
 AT_ONCE = 16  # members in one pass
-ANY = torch.nn.BatchNorm2d(1)  # whether methods share a pass does not depend on the network
 
 Rows = list[dict[str, Any]]
 Write = Callable[[Cell, pd.DataFrame], None]
@@ -44,11 +43,11 @@ def evaluate(plan: Plan, work: Work, checkpoint: str, cells: Sequence[Cell], wri
     """
     model = load(checkpoint)
     samples, in_draw = images(plan, work)
-    shared = [c for c in cells if c.variant.method == ORACLE or shares(c.variant.build(ANY))]
-    if shared:
-        for cell, rows in _together(plan, shared, model, samples, in_draw):
+    groups, alone = by_pass(plan, cells)
+    for group in groups:
+        for cell, rows in _together(plan, group, model, samples, in_draw):
             write(cell, _table(plan, cell, rows))
-    for cell in (c for c in cells if c not in shared):
+    for cell in alone:
         rows = []
         method = cell.variant.build(model)
         for part in _parts(samples):

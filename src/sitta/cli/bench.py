@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +16,8 @@ from sitta.cli import app
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
+
+    from sitta.benchmark.engine import Watch
 
 bench = typer.Typer(
     help="Compare methods on images with masks: train, run, tables, figures.",
@@ -78,7 +82,7 @@ def run(
     from sitta.benchmark.engine import run as start
     from sitta.benchmark.planfile import read_plan
 
-    with _bar(silent=as_json) as watch:
+    with _progress(silent=as_json) as watch:
         results = start(
             read_plan(plan, data),
             out,
@@ -135,22 +139,32 @@ def _table(found: pd.DataFrame, title: str) -> Table:
     return table
 
 
-def _bar(silent: bool) -> Any:
-    """A progress bar over pieces of work, on a terminal."""
-    from contextlib import contextmanager
-
+@contextmanager
+def _progress(silent: bool) -> Iterator[Watch]:
+    """Tells how much is done: by a bar on a terminal, by lines in a file, or not at all."""
     from rich import progress as p
     from rich.console import Console
 
-    @contextmanager
-    def shown() -> Any:
-        console = Console(stderr=True)
+    console = Console(stderr=True)
+    if silent:
+        yield lambda done, total: None
+    elif not console.is_terminal:
+        yield _lines()
+    else:
         columns = (p.TextColumn("benchmark"), p.BarColumn(), p.MofNCompleteColumn())
-        off = silent or not console.is_terminal
-        with p.Progress(
-            *columns, p.TimeRemainingColumn(), console=console, transient=True, disable=off
-        ) as bar:
+        with p.Progress(*columns, p.TimeRemainingColumn(), console=console, transient=True) as bar:
             task = bar.add_task("", total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
 
-    return shown()
+
+def _lines() -> Watch:
+    """A line each time that more is done; a run looks every few seconds, mostly in vain."""
+    said = -1
+
+    def tell(done: int, total: int) -> None:
+        nonlocal said
+        if done != said:
+            said = done
+            typer.echo(f"{done} of {total} pieces of work done", err=True)
+
+    return tell

@@ -23,11 +23,17 @@ SUFFIXES = {"csv": "csv", "markdown": "md", "latex": "tex"}
 @bench.command()
 def table(
     results: Where,
-    names: Annotated[list[str] | None, typer.Argument(help="All if none is named.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Kinds, or single tables such as trust-finding. All if none is named."),
+    ] = None,
     form: Annotated[
         str, typer.Option("--format", help="terminal, csv, markdown or latex.")
     ] = "terminal",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file each, in here.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A file each, in here; CSV if --format names no other."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Tables: overall, members, methods, strategies, splits, paired, hurts, trust, and more."""
@@ -38,6 +44,12 @@ def table(
     if form not in ("terminal", *SUFFIXES):
         allowed = ", ".join(("terminal", *SUFFIXES))
         raise InvalidSetting("There is no such format.", allowed=allowed, got=repr(form))
+    if as_json and out is not None:
+        raise InvalidSetting(
+            "--json writes no files, and --out asks for some.",
+            allowed="one of the two",
+            fix="leave out --out and send what --json prints to a file, or leave out --json",
+        )
     found = build(load(results), names or None)
     _remark(results)
     for name in names or ():
@@ -177,21 +189,23 @@ def collect(
     from sitta.benchmark.collect import Part, merge
     from sitta.benchmark.collect import collect as gather
     from sitta.benchmark.figures import save
+    from sitta.benchmark.rows import load
     from sitta.benchmark.tables import build
 
     parts = [Part.load(path) for path in results]
     whole = merge(parts)
     gather(whole, out)
-    tables = build(whole.rows)
+    written = load(out / "rows.csv.gz")  # with fewer digits: tables are those of what is published
+    tables = build(written)
     for form in SUFFIXES:
         _keep(tables, form, out / "tables")
-    save(whole.rows, out / "figures")
+    save(written, out / "figures")
     for path, part in zip(results, parts, strict=True):
         _remark(path)
         if len(parts) > 1 and not part.known:
             said = "images were compared by their number alone: no digest of them is beside it."
             typer.echo(f"{path}: {said}", err=True)
-    typer.echo(f"{len(whole.rows):,} rows in {out}")
+    typer.echo(f"{len(written):,} rows in {out}")
 
 
 @bench.command()
