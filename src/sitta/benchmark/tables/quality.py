@@ -35,7 +35,7 @@ QUALITY_CAPTION = (
     "Mean over the repeats of an image, the images of a split and the splits (source to another"
     " domain) of a task, on the images that every listed method was run on ({extent}). HD95, the"
     " 95th percentile of the distance between boundaries, is in pixels of the network's input, and"
-    " the image's diagonal where a mask is empty that should not be, which then is much of its mean;"
+    " the image's diagonal where a mask is empty that should not be, which may be most of its mean;"
     " all others are x100. HD95 and the calibration error ECE are better when lower."
     " Bold is the best of a task but for the oracle."
 )
