@@ -4,6 +4,7 @@ import platform
 import subprocess
 import sys
 import weakref
+from statistics import median
 
 import pytest
 import torch
@@ -73,15 +74,15 @@ def test_a_pass_finds_the_memory_of_the_one_before():
         torch.set_num_threads(1)
         adapt = sitta.InTEnt(sitta.models.UNet.preset("compact").eval())
         image, pages = torch.rand(1, 128, 128), []
-        for _ in range(4):
+        for _ in range(8):
             before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
             adapt(image)
             pages.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
         print(*pages)
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    first, *_, last = map(int, done.stdout.split())
-    assert last < 2000 < first, done.stdout
+    first, *later = map(int, done.stdout.split())
+    assert median(later) < 2000 < first, done.stdout  # where blocks come to lie is chance
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="tells of glibc alone")
