@@ -92,6 +92,15 @@ def test_lambda_curves_are_the_means(rows):
         assert band[:, 1].min() < wanted.min() < wanted.max() < band[:, 1].max()
 
 
+def test_a_lambda_on_the_draw_alone_is_not_on_the_curve(rows):
+    some = rows[(rows["method"] == "source") & (rows["lam"] == 0.8) & rows["drawn"]]
+    figure = figures.draw(pd.concat([rows, some.assign(lam=0.3)]), "lambda-chest")
+    lambdas = sorted({*rows.loc[rows["method"] == "source", "lam"]})
+    for ax in shown(figure):
+        lines = {line.get_label(): line for line in ax.get_lines()}
+        np.testing.assert_allclose(lines["Fixed lambda"].get_xdata(), lambdas)
+
+
 def test_lambda_star_stands_at_the_mean_best_lambda():
     kept = few([0, 0, 0, 0])
     fixed = kept[kept["method"] == "source"]

@@ -113,6 +113,21 @@ def test_other_settings_are_another_method_than_the_papers(rows):
     assert chest["MEMO (prior=intent-paper)"] == 85.3
 
 
+def test_the_papers_memo_stands_beside_ours_whatever_its_views(rows):
+    few = rows.assign(settings=np.where(rows["method"] == "memo", "views=8", ""))
+    overall = TABLES["overall"](few)[0]
+    assert by_method(overall, "chest, paper")["MEMO (views=8)"] == 85.3
+    grid = TABLES["methods"](few)[0]
+    assert by_method(grid, "chest mcu, paper")["MEMO, lambda 0.5 (views=8)"] == 91.3
+    for table, usual in ((overall, "overall"), (grid, "methods")):
+        assert "How many views" in table.caption
+        assert "How many views" not in TABLES[usual](rows)[0].caption
+    steps = rows.assign(settings=np.where(rows["method"] == "memo", "steps=5 views=8", ""))
+    assert math.isnan(
+        by_method(TABLES["overall"](steps)[0], "chest, paper")["MEMO (steps=5 views=8)"]
+    )
+
+
 def test_the_best_is_bold_but_never_the_oracle(tables):
     table = tables["overall"]
     at = list(table.cells.columns).index("chest")

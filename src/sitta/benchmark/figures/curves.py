@@ -37,6 +37,7 @@ from sitta.benchmark.scores import (
     variants,
 )
 from sitta.benchmark.tables.listing import Listing, labels
+from sitta.benchmark.tables.sheets import partly
 
 # Colour, dashes and width of each strategy: InTEnt's own and the plain mixtures stand out.
 LINES: dict[str, tuple[str, Any, float]] = {
@@ -64,15 +65,17 @@ def over_lambda(rows: pd.DataFrame, task: str) -> Figure | None:
     known = Listing.of(shown)
     if not known.fixed:
         return None
+    drawn = partly(shown, known.fixed)  # asked for beside the members: a mean of other images
+    fixed = sorted((v for v in known.fixed if v.label not in drawn), key=lambda v: v.lam)
     wide = scores(shown)
-    wide = wide[wide[labels(known.fixed)].notna().any(axis=1)]
+    wide = wide[wide[labels(fixed)].notna().any(axis=1)]
     blocks = {
         (str(a), str(b)): block
         for (a, b), block in wide.groupby(level=["source", "target"], observed=True, sort=True)
     }
     figure, axes = panels(sorted(blocks))
     for split, ax in axes.items():
-        _curve(ax, blocks[split], known)
+        _curve(ax, blocks[split], fixed, known)
         ax.set_xlim(-0.04, 1.04)
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
         _widen(ax)
@@ -86,9 +89,8 @@ def over_lambda(rows: pd.DataFrame, task: str) -> Figure | None:
     return figure
 
 
-def _curve(ax: Axes, wide: pd.DataFrame, known: Listing) -> None:
+def _curve(ax: Axes, wide: pd.DataFrame, fixed: list[Variant], known: Listing) -> None:
     """One panel: the curve with its band, lines of the strategies, the star of the oracle."""
-    fixed = sorted(known.fixed, key=lambda v: v.lam)
     lambdas = [v.lam for v in fixed]
     values = per_image(wide)
     mean = values[labels(fixed)].mean().to_numpy(float)

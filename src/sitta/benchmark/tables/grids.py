@@ -12,7 +12,7 @@ import pandas as pd
 from sitta.benchmark import paper
 from sitta.benchmark.scores import extent, shifted, source_means, split_keys, split_means
 from sitta.benchmark.tables.listing import labels
-from sitta.benchmark.tables.overall import OVER_SOURCES, by_split
+from sitta.benchmark.tables.overall import OVER_SOURCES, VIEWS, by_split, views_untold
 from sitta.benchmark.tables.sheets import Sheet, of_methods, of_strategies
 from sitta.benchmark.tables.table import Column, Table, beside, number, tabulate
 
@@ -165,4 +165,5 @@ def _about_paper(data: pd.DataFrame, values: pd.DataFrame) -> str:
     """Whether the paper's figures are there, and of which of its tasks they cannot be."""
     other = paper.foreign(split_keys(values))
     said = THEIRS if any(name.endswith(", paper") for name in data) else ""
+    said += VIEWS if said and views_untold(data) else ""
     return said + (ELSEWHERE.format(tasks=" and ".join(other)) if other else "")

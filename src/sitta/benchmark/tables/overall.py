@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import pandas as pd
 
@@ -36,6 +35,9 @@ PAPER = (
     " only the one over source domains."
 )
 ELSEWHERE = " Its sites of {tasks} are others than these."
+VIEWS = " How many views MEMO has there, the paper does not say."
+# What the paper does not tell of a method, or calls its lambda: no setting makes another of it.
+UNTOLD = {"memo": {"prior", "views"}}
 
 
 def overall(rows: pd.DataFrame) -> list[Table]:
@@ -82,7 +84,13 @@ def about_paper(data: pd.DataFrame, values: pd.DataFrame, words: str) -> str:
     if not any(name.endswith(", paper") for name in data):
         return ""
     other = paper.foreign(split_keys(values))
-    return words + (ELSEWHERE.format(tasks=" and ".join(other)) if other else "")
+    said = words + (VIEWS if views_untold(data) else "")
+    return said + (ELSEWHERE.format(tasks=" and ".join(other)) if other else "")
+
+
+def views_untold(data: pd.DataFrame) -> bool:
+    """Whether there is a row of MEMO with views of our choice."""
+    return bool(data["method"].str.fullmatch(r"MEMO.*views=.*").any())
 
 
 def _paper(data: pd.DataFrame, name: str, theirs: pd.DataFrame) -> list[Column]:
@@ -135,7 +143,7 @@ def by_split(variant: Variant) -> pd.Series:
 def in_paper(variant: Variant) -> bool:
     """Whether the paper's figures are of the same method: other settings are another method.
 
-    MEMO's prior is no setting in this sense; it is the lambda, under another name.
+    Not so what the paper leaves open, such as MEMO's views.
     """
-    prior = variant.method == "memo" and re.fullmatch(r"prior=[\w-]+", variant.settings)
-    return bool(not variant.settings or prior)
+    changed = {word.partition("=")[0] for word in variant.settings.split()}
+    return changed <= UNTOLD.get(variant.method, set())
