@@ -101,6 +101,31 @@ def test_a_lambda_on_the_draw_alone_is_not_on_the_curve(rows):
         np.testing.assert_allclose(lines["Fixed lambda"].get_xdata(), lambdas)
 
 
+def test_a_strategy_on_the_draw_alone_is_no_line(rows):
+    late = (rows["method"] == "intent") & (rows["strategy"] == "average") & ~rows["drawn"]
+    whole, figure = (figures.draw(some, "lambda-chest") for some in (rows, rows[~late]))
+    for ax, before in zip(shown(figure), shown(whole), strict=True):
+        lines = {line.get_label(): line for line in ax.get_lines()}
+        expected = {line.get_label(): line for line in before.get_lines()}
+        assert lines.keys() == expected.keys() - {"InTEnt average"}
+        for name, line in lines.items():
+            np.testing.assert_array_equal(line.get_xydata(), expected[name].get_xydata())
+    (legend,) = figure.legends
+    named = {text.get_text() for text in legend.get_texts()}
+    assert {"Fixed lambda", "InTEnt", "Oracle lambda (at its mean)"} <= named
+    assert "InTEnt average" not in named
+
+
+def test_strategies_are_lines_of_the_draw_where_all_fixed_lambdas_are(rows):
+    kept = rows[rows["drawn"] | (rows["method"] != "source")]
+    for ax in shown(figures.draw(kept, "lambda-chest")):
+        source, target = split_of(ax)
+        part = rows[(rows["training"] == "plain") & rows["drawn"]]
+        part = part[(part["source"] == source) & (part["target"] == target)]
+        lines = {line.get_label(): line for line in ax.get_lines()}
+        np.testing.assert_allclose(lines["InTEnt"].get_ydata(), points(usual(part)).mean())
+
+
 def test_lambda_star_stands_at_the_mean_best_lambda():
     kept = few([0, 0, 0, 0])
     fixed = kept[kept["method"] == "source"]
@@ -192,6 +217,9 @@ def test_change_has_each_image_in_each_repeat():
     heights = [v for patch in ax.collections for v in patch.get_paths()[0].vertices[:, 1]]
     assert {round(v, 6) for v in heights} == {0, 4}  # 4 points in one repeat, none in the other
     assert "25 % better" in {text.get_text() for text in ax.texts}
+    _, caption, _ = figures.words("change-chest", figures.draw(kept, "change-chest"))
+    assert "for each image under each trained network, sorted" in caption
+    assert "mean" not in caption
 
 
 def test_trust_has_a_point_for_each_image_and_the_right_correlation(rows):
@@ -239,7 +267,7 @@ def test_overall_has_the_mean_differences_of_the_draw(rows):
     by = ["source", "target"]
     source = drawn[(drawn["method"] == "source") & (drawn["lam"] == 1)]
     ax = figure.axes[1]
-    assert ax.get_title() == "retina 9 images\nin 6 splits, 18 in all"
+    assert ax.get_title() == "retina 9 images\nin 6 splits, 18 in all\n2 repeats"
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert names[0] == "InTEnt"
     assert names[-1] == "Oracle lambda"
@@ -255,14 +283,17 @@ def test_overall_has_the_mean_differences_of_the_draw(rows):
 def test_overall_is_on_the_draw_even_if_all_methods_ran_on_more(rows):
     both = rows[(rows["method"] == "source") & (rows["task"] == "chest")]
     (ax,) = figures.draw(both, "overall").axes
-    assert ax.get_title() == "chest 9 images\nin 6 splits, 18 in all"
+    assert ax.get_title() == "chest 9 images\nin 6 splits, 18 in all\n2 repeats"
 
 
 def test_overall_is_on_images_that_all_methods_have(rows):
     drawn = shifted(rows)[lambda r: r["drawn"] & (r["task"] == "chest")]
     gone = (drawn["method"] == "sar") & (drawn["image"] == "image-001")
     without = estimates(drawn[~gone])["chest"]
-    assert without.extent == "chest 6 images in 6 splits, 12 in all"
+    assert without.extent == "chest 6 images in 6 splits, 12 in all, 2 repeats"
+    late = (drawn["method"] == "sar") & (drawn["image"] == "image-001") & (drawn["repeat"] == 1)
+    fewer = estimates(drawn[~late])["chest"].extent
+    assert fewer == "chest 9 images in 6 splits, 18 in all, 1 to 2 repeats"
     pd.testing.assert_frame_equal(
         without.ends, estimates(drawn[drawn["image"] != "image-001"])["chest"].ends
     )

@@ -2,13 +2,14 @@
 
 import itertools
 import math
-from statistics import fmean
+from statistics import fmean, median
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from sitta.benchmark import paired
 from sitta.benchmark.scores import OVER_TASKS, UNIT, complete, per_image, scores, shifted, variants
@@ -94,6 +95,58 @@ def test_differences_are_what_plain_loops_find(rows, label, wanted):
     assert overall.worse == pytest.approx(fmean(worse.values()))
     assert overall.better == pytest.approx(fmean(better.values()))
     assert math.isnan(overall.p)  # of all images together it would be one of the largest task
+
+
+def slow_once(rows, one, other):
+    """By task, differences of each image of each target: mean over repeats, then over sources."""
+    a, b = lookup(rows, **one), lookup(rows, **other)
+    images = {}
+    for task, source, *image in a.keys() & b.keys():
+        key = (task, source, *image)
+        both = [a[key][r] - b[key][r] for r in a[key].keys() & b[key].keys()]
+        if both:
+            images.setdefault((task, *image), []).append(fmean(both))
+    found = {}
+    for key, values in images.items():
+        found.setdefault(key[0], []).append(fmean(values))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("label", "wanted"), [(INTENT, AS_INTENT), (TENT, AS_TENT)], ids=["all images", "draw"]
+)
+def test_median_and_p_are_of_each_target_image_once(rows, label, wanted):
+    missing = (rows["method"] == wanted["method"]) & (rows["image"] == "image-001")
+    missing &= ((rows["repeat"] == 1) & (rows["source"] == "mcu")) | (rows["source"] == "hrf")
+    number = rows["image"].str[-3:].astype(int)
+    sliced = rows.assign(image="vol-" + (number // 2).astype(str), slice=number % 2)[~missing]
+    found = compare(sliced, label, SOURCE)
+    expected = slow_once(sliced, wanted, AS_SOURCE)
+    assert {task: len(values) for task, values in expected.items()} == dict.fromkeys(
+        expected, 18 if wanted is AS_INTENT else 9
+    )
+    for task, values in expected.items():
+        assert found[task].p == pytest.approx(stats.wilcoxon(values).pvalue, rel=1e-9)
+        assert found[task].median == pytest.approx(median(values), abs=1e-8)
+        assert found[task].images > len(values)  # counted for each source
+
+
+def test_the_same_rows_under_another_source_do_not_lower_p(rows):
+    one = rows[rows["source"].isin(["mcu", "hrf", "ucl"])]
+    twice = pd.concat([one, one.assign(source=one["source"] + "-b")])
+    once, again = compare(one, INTENT, SOURCE), compare(twice, INTENT, SOURCE)
+    for task in ("chest", "retina", "spinal"):
+        assert 0 < once[task].p < 0.05
+        assert again[task].p == once[task].p
+        assert again[task].median == once[task].median
+        assert again[task].images == 2 * once[task].images
+
+
+def test_sources_that_cancel_out_on_an_image_make_no_difference():
+    keys = [("t", "plain", a, "x", f"{i}", 0) for a in "abc" for i in range(9)]
+    gains = pd.Series([0.1] * 9 + [0.2] * 9 + [-0.3] * 9, pd.MultiIndex.from_tuples(keys))
+    found = paired.by_task(gains.rename_axis(UNIT))["t"]
+    assert (found.p, found.median) == (1.0, 0.0)  # though 0.1 + 0.2 - 0.3 is not quite 0
 
 
 def test_only_repeats_that_both_have_count():

@@ -77,6 +77,12 @@ def test_table_1_contradicts_the_appendix_where_the_notes_say_so():
     assert paper.printed("sar", task="chest") == 93.0
 
 
+def test_the_notes_say_why_spinal_is_taken_as_the_cord():
+    assert round(paper.split(paper.of_variant("source"), "spinal", "site2", "site1")) == 97
+    notes = " ".join(paper.__doc__.split())
+    assert "A Dice of 97 (Site 2 to Site 1) is plausible for the cord alone" in notes
+
+
 def test_table_1_alone_has_the_own_lambdas_of_sita_and_memo():
     assert [paper.printed("memo", task=t) for t in ("spinal", "chest", "retina", "")] == [
         *(59.1, 85.3, 54.1, 65.5)

@@ -113,6 +113,46 @@ def test_one_image_has_means_and_no_intervals(rows):
     assert "[" not in table.cells["chest"].str.cat()
 
 
+def captions(rows, *names):
+    return [table.caption for table in build(rows, names)]
+
+
+def test_captions_say_how_many_repeats_there_are(rows):
+    for caption in captions(rows, "overall", "methods", "quality"):
+        assert "(chest 12 images in 6 splits, 24 in all, 2 repeats; retina 12" in caption
+    for caption in captions(rows, "members", "strategies"):
+        assert "spinal 21 images in 6 splits, 42 in all, 2 repeats)" in caption
+    assert "24 in all, 2 repeats)" in captions(rows, "sweep")[0]
+    once = rows[(rows["repeat"] == 0) & (rows["source"] == "mcu")]
+    assert "(chest 8 images in 2 splits, 1 repeat)" in captions(once, "overall")[0]
+
+
+def test_repeats_are_those_that_all_methods_have(rows):
+    late = (rows["method"] == "sar") & (rows["repeat"] == 1)
+    for lost, said in (
+        (late & (rows["task"] == "retina"), "1 repeat;"),
+        (late & (rows["source"] == "hrf"), "1 to 2 repeats;"),
+        (late & (rows["task"] == "retina") & (rows["image"] == "image-000"), "1 to 2 repeats;"),
+    ):
+        for caption in captions(rows[~lost], "overall", "methods", "quality"):
+            assert f"retina 12 images in 6 splits, 24 in all, {said}" in caption
+            assert "24 in all, 2 repeats; retina" in caption
+        assert (
+            "retina 21 images in 6 splits, 42 in all, 2 repeats"
+            in captions(rows[~lost], "members")[0]
+        )
+
+
+def test_a_grid_of_one_source_has_its_own_repeats(rows):
+    spinal = rows[rows["task"] == "spinal"]
+    other = spinal.assign(source=spinal["source"] + "-b")
+    found = build(pd.concat([spinal, other[other["repeat"] == 0]]), ["splits"])
+    said = {table.name: table.caption for table in found}
+    assert "8 images in 2 splits, 2 repeats" in said["splits-spinal-ucl-methods"]
+    assert "12 images in 3 splits, 1 repeat)" in said["splits-spinal-ucl-b-methods"]
+    assert "14 images in 2 splits, 2 repeats" in said["splits-spinal-ucl-strategies"]
+
+
 def test_rows_in_any_order_give_the_same_figures(rows):
     mixed = rows.sample(frac=1, random_state=0)
     for name in ("overall", "strategies", "paired"):

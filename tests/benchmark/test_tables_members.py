@@ -76,6 +76,49 @@ def test_members_sets_the_paper_beside(table):
     assert header == ["chest", "chest, paper"]
 
 
+TABLE_1 = "those of its Table 1, and where that has none the mean over splits of its appendix"
+SAME = "the mean over the same splits of its appendix"
+TAKEN = "; its mean over tasks is taken here"
+
+
+def said_of_paper(table):
+    return table.caption.partition("The paper's figures ")[2]
+
+
+@pytest.mark.parametrize("name", ["members", "overall"])
+def test_captions_say_which_figures_of_the_paper_they_are(rows, name):
+    """Table 1 is of all splits of a task; of some of them there is but the appendix."""
+    make_table = TABLES[name]
+    chest, retina = rows[rows["task"] == "chest"], rows[rows["task"] == "retina"]
+    some = retina[retina["source"] == "hrf"]
+    assert said_of_paper(make_table(chest)[0]) == f"are {TABLE_1}."
+    assert said_of_paper(make_table(some)[0]) == f"are {SAME}."
+    both = f"of chest are {TABLE_1}; those of retina are {SAME}{TAKEN}"
+    assert said_of_paper(make_table(pd.concat([chest, some]))[0]).startswith(both)
+    phantom = some.assign(task="phantom")
+    assert said_of_paper(make_table(pd.concat([chest, phantom]))[0]) == f"are {TABLE_1}."
+    assert said_of_paper(make_table(phantom)[0]) == ""
+    whole = said_of_paper(make_table(rows)[0])
+    sources = TABLE_1.replace("over splits", "over splits (or sources)")
+    assert whole.startswith(f"are {TABLE_1 if name == 'members' else sources}{TAKEN}")
+    assert whole.endswith("source domains. Its sites of spinal are others than these.")
+
+
+def test_six_members_of_a_sweep_do_not_stand_for_eleven_of_the_plan(rows, table):
+    """Of the plan's own grid are those on all images, as the oracle; 6 were on the draw alone."""
+    eleven = rows.assign(members=rows["members"].replace({6: 11, 13: 6}))
+    names = [f"InTEnt {n}, 11 members" for n in ("average", "vote", "ent-baln")]
+    for some in (eleven, eleven[eleven["method"] != "oracle"]):
+        found = TABLES["members"](some)[0]
+        assert {*names} <= {*found.data["method"]}
+        assert INTENT not in {*found.data["method"]}
+        own = by_method(found, "chest")["InTEnt ent-baln, 11 members"]
+        assert own == pytest.approx(by_method(table, "chest")[INTENT])
+        assert "chest 21 images in 6 splits, 42 in all" in found.caption
+        overall = TABLES["overall"](some)[0].data["method"].tolist()
+        assert [name for name in overall if "InTEnt" in name] == names
+
+
 def test_the_best_is_bold_but_never_the_oracle(table):
     at = list(table.cells.columns).index("spinal")
     bold = {row for row, column in table.strong if column == at}

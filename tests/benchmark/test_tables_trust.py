@@ -136,6 +136,12 @@ def test_notes_have_precision_and_recall():
     assert row["precision, either"] == pytest.approx(2 / 3)
 
 
+def test_trust_says_nothing_without_a_dice(rows):
+    assert TABLES["trust"](one_split([math.nan] * 6)) == []
+    lost = rows["dice"].where(rows["method"] != "intent")
+    assert TABLES["trust"](rows.assign(dice=lost)) == []
+
+
 def test_trust_says_nothing_of_too_few_images_or_without_a_bad_one():
     few = TABLES["trust"](one_split([0.5, 0.9, 0.95, 0.99]))
     assert math.isnan(few[0].data["agreement"].iloc[0])

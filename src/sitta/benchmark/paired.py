@@ -3,7 +3,9 @@
 The unit is one image of one split. Its value is the mean over repeats of the difference in Dice
 points, on repeats in which both variants were run on it: ten trainings of a network do not make
 ten images of one. Shares of images that got worse or better are counted mask by mask, each image
-under each trained network: nobody uses the mean of several networks.
+under each trained network: nobody uses the mean of several networks. The median and Wilcoxon's test
+take an image that several sources are tried on once, by its mean over them: the same image under
+five networks does not make five images either.
 
 Intervals come from resampled images. An image that several sources are tried on is drawn for all of
 them at once. They speak of other images for these networks, not of other trainings. Slices of a
@@ -43,8 +45,8 @@ class Comparison:
         difference: In Dice points: mean over images, then splits, then tasks.
         low: Lower end of its 95 % interval.
         high: Upper end.
-        median: Over all images of a task.
-        p: Of Wilcoxon's signed-rank test on all images of a task; not corrected.
+        median: Over all images of a task, each by its mean over the sources tried on it.
+        p: Of Wilcoxon's signed-rank test on the same figures; not corrected.
         worse: Share of the masks of a task that are worse by more than a Dice point.
         better: Share that are better by more than a Dice point.
         images: How many, each as often as there are sources that are tried on it.
@@ -207,21 +209,31 @@ def _comparison(
     parts: Mapping[Split, _Part], masks: Mapping[Split, _Part], drawn: Mapping[Split, Array]
 ) -> Comparison:
     """Of splits of one task."""
-    images = np.concatenate([part.figures[:, 0] for part in parts.values()])
+    once = _over_sources(parts)
     each = np.concatenate([part.figures[:, 0] for part in masks.values()])
     low, high = _ends({key: drawn[key] for key in parts})
     return Comparison(
         float(_macro(_means(parts))[0]),
         float(low[0]),
         float(high[0]),
-        float(np.median(images)),
-        signed_rank(images),
+        float(np.median(once)),
+        signed_rank(once),
         float((each < -MARGIN).mean()),
         float((each > MARGIN).mean()),
-        len(images),
+        sum(len(part.images) for part in parts.values()),
         len(each),
         len(parts),
     )
+
+
+def _over_sources(parts: Mapping[Split, _Part]) -> Array:
+    """Each image of each target once: its mean over the sources that are tried on it."""
+    found: dict[tuple[str, str, Any], list[float]] = {}
+    for (task, _, _, target), (images, figures) in parts.items():
+        for image, figure in zip(images, figures[:, 0].tolist(), strict=True):
+            found.setdefault((task, target, image), []).append(figure)
+    means: Array = np.array([fmean(some) for some in found.values()])
+    return means.round(DECIMALS)  # sources that cancel out make no difference, not a tiny one
 
 
 def _over_tasks(found: list[Comparison], drawn: Mapping[Split, Array]) -> Comparison:

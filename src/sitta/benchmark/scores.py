@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,10 +60,22 @@ def _name(one: dict[str, Any], times: int) -> str:
     return f"{label(one)} [{told}]"
 
 
-def usual_members(found: Iterable[Variant]) -> int:
-    """How many members InTEnt has where nothing else is said: 6, or what the plan had instead."""
-    counts = [v.members for v in found if v.method == "intent"]
-    return MEMBERS if MEMBERS in counts or not counts else Counter(counts).most_common(1)[0][0]
+def usual_members(rows: pd.DataFrame) -> int:
+    """How many members InTEnt has where nothing else is said: as many as the plan's own grid.
+
+    The oracle chooses from that grid and so tells its size. A sweep has other numbers on the draw
+    alone, and 6 may be among them. Without an oracle, it is the number that most rows have.
+
+    Example:
+        >>> columns = ["method", "settings", "members"]
+        >>> found = [("intent", "", 6), ("intent", "", 11), ("oracle", "", 11)]
+        >>> usual_members(pd.DataFrame(found, columns=columns))
+        11
+    """
+    plain = rows[rows["settings"] == ""]
+    counts = Counter(plain.loc[plain["method"] == "intent", "members"].tolist())
+    told = Counter(plain.loc[plain["method"] == "oracle", "members"].tolist())
+    return max(counts, key=lambda n: (told[n], counts[n], n == MEMBERS), default=MEMBERS)
 
 
 def shifted(rows: pd.DataFrame) -> pd.DataFrame:
@@ -125,14 +136,28 @@ def per_image(wide: pd.DataFrame) -> pd.DataFrame:
     return wide.groupby(level=UNIT, observed=True, sort=True).mean()
 
 
-def in_common(rows: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Figures of the images that all these variants were run on, mean over repeats.
+def shared(rows: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Figures of the images, in each repeat, that all these variants were run on.
 
     Args:
         rows: As loaded, restricted to the splits that are meant.
         names: Labels of the variants, which are the columns.
     """
-    return per_image(complete(scores(rows)[names]))
+    return complete(scores(rows)[names])
+
+
+def in_common(rows: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """As ``shared``, mean over repeats."""
+    return per_image(shared(rows, names))
+
+
+def repeats(wide: pd.DataFrame) -> pd.Series:
+    """In how many repeats each image is there, for ``extent``.
+
+    Args:
+        wide: From ``scores``, restricted to what is averaged.
+    """
+    return wide.groupby(level=UNIT, observed=True, sort=True).size()
 
 
 def of_variant(rows: pd.DataFrame, variant: Variant) -> pd.DataFrame:
@@ -177,27 +202,35 @@ def task_means(values: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([means, last])
 
 
-def extent(values: pd.DataFrame) -> str:
-    """How many images in how many splits, by task, in words.
+def extent(times: pd.Series) -> str:
+    """How many images in how many splits and repeats, by task, in words.
 
     An image is one however many sources are tried on it; of volumes, slices are counted.
 
+    Args:
+        times: From ``repeats``.
+
     Example:
         >>> keys = [("spinal", "plain", a, "b", "sub-1", at) for at in (0, 1) for a in "xy"]
-        >>> extent(pd.DataFrame(index=pd.MultiIndex.from_tuples(keys, names=UNIT)))
-        'spinal 2 slices of 1 volume in 2 splits, 4 in all'
+        >>> extent(pd.Series([2, 2, 3, 3], pd.MultiIndex.from_tuples(keys, names=UNIT)))
+        'spinal 2 slices of 1 volume in 2 splits, 4 in all, 2 to 3 repeats'
     """
     parts = []
-    for task, block in values.groupby(level="task", observed=True):
+    for task, block in times.groupby(level="task", observed=True):
         names = block.index.to_frame(index=False)
         files = len(names[["target", "image"]].drop_duplicates())
         single = len(names[["target", "image", "slice"]].drop_duplicates())
         said = _count(single, "image")
         if single > files:
             said = f"{_count(single, 'slice')} of {_count(files, 'volume')}"
-        said += f" in {_count(len(split_means(block)), 'split')}"
-        parts.append(f"{task} {said}" + (f", {len(block):,} in all" if len(block) > single else ""))
+        said += f" in {_count(len(names[SPLIT].drop_duplicates()), 'split')}"
+        said += f", {len(block):,} in all" if len(block) > single else ""
+        parts.append(f"{task} {said}, {_span(int(block.min()), int(block.max()))}")
     return "; ".join(parts)
+
+
+def _span(low: int, high: int) -> str:
+    return (f"{low} to " if low < high else "") + _count(high, "repeat")
 
 
 def _count(number: int, noun: str) -> str:

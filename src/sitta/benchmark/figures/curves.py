@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,8 +66,8 @@ def over_lambda(rows: pd.DataFrame, task: str) -> Figure | None:
     known = Listing.of(shown)
     if not known.fixed:
         return None
-    drawn = partly(shown, known.fixed)  # asked for beside the members: a mean of other images
-    fixed = sorted((v for v in known.fixed if v.label not in drawn), key=lambda v: v.lam)
+    known = _comparable(shown, known)
+    fixed = sorted(known.fixed, key=lambda v: v.lam)
     wide = scores(shown)
     wide = wide[wide[labels(fixed)].notna().any(axis=1)]
     blocks = {
@@ -87,6 +88,17 @@ def over_lambda(rows: pd.DataFrame, task: str) -> Figure | None:
         "band, the strategies of InTEnt as horizontal lines, the oracle as a star."
     )
     return figure
+
+
+def _comparable(rows: pd.DataFrame, known: Listing) -> Listing:
+    """Without what was asked for beside the members, on the draw alone: a mean of other images.
+
+    Unless all fixed lambdas were, for then the whole panel is of the draw.
+    """
+    drawn = partly(rows, [*known.fixed, *known.strategies])
+    if all(v.label in drawn for v in known.fixed):
+        return known
+    return replace(known, every=tuple(v for v in known.every if v.label not in drawn))
 
 
 def _curve(ax: Axes, wide: pd.DataFrame, fixed: list[Variant], known: Listing) -> None:

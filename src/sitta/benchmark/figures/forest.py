@@ -26,6 +26,7 @@ from sitta.benchmark.scores import (
     complete,
     extent,
     per_image,
+    repeats,
     scores,
     shifted,
     split_means,
@@ -41,7 +42,7 @@ class Estimates:
 
     Attributes:
         ends: A line a variant, with its mean and the ends of its 95 % interval.
-        extent: How many images in how many splits, in words.
+        extent: How many images in how many splits and repeats, in words.
     """
 
     ends: pd.DataFrame
@@ -64,7 +65,7 @@ def overall(rows: pd.DataFrame) -> Figure | None:
     axes = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
     for ax, some in zip(axes, found.values(), strict=True):
         _forest(ax, some.ends, listed)
-        ax.set_title(some.extent.replace(" in ", "\nin ", 1))
+        ax.set_title(_in_lines(some.extent))
     _name_lines(axes[0], listed)
     figure.supxlabel(GAIN, fontsize=8.5)
     figure.set_label(_highest(found, listed))
@@ -87,7 +88,7 @@ def estimates(rows: pd.DataFrame) -> dict[str, Estimates]:
         gains = gains.dropna(axis=1, how="all")
         low, high = intervals(gains)[str(task)]
         ends = pd.DataFrame({"mean": split_means(gains).mean(), "low": low, "high": high})
-        found[str(task)] = Estimates(ends, extent(gains))
+        found[str(task)] = Estimates(ends, extent(repeats(block)))
     return found
 
 
@@ -97,6 +98,12 @@ def _listed(rows: pd.DataFrame) -> list[Variant]:
     mixtures = sorted(known.strategies, key=lambda v: v is not known.intent)
     fixed = [v for v in known.fixed if not v.unadapted]
     return [*mixtures, *fixed, *known.adaptive, *known.oracle]
+
+
+def _in_lines(extent: str) -> str:
+    """Images, splits and repeats in lines of their own, as a panel is narrow."""
+    images, _, times = extent.rpartition(", ")
+    return images.replace(" in ", "\nin ", 1) + f"\n{times}"
 
 
 def _forest(ax: Axes, ends: pd.DataFrame, listed: list[Variant]) -> None:

@@ -17,7 +17,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "change": (
         "What InTEnt changes, image by image",
-        "Change in Dice of InTEnt against the source for every image, its mean over repeats, "
+        "Change in Dice of InTEnt against the source for each image under each trained network, "
         "sorted, a panel a split. Better and worse: by more than 1 point. The scale is linear up "
         "to 1 point (the grey band) and logarithmic beyond.",
     ),

@@ -38,17 +38,20 @@ PAIRED = (
     "Paired differences in Dice points, the first variant minus the second, on the images that both"
     " were run on: mean over the repeats of an image, the images of a split, the splits of a task,"
     " and tasks, with a 95 % interval from resampled images. The median, and p of Wilcoxon's"
-    " signed-rank test, are over all images of a task, so that large splits count more: they may"
-    " point the other way than the mean. p is corrected by Holm over all rows. Worse and better"
-    " are the shares of all masks of a task (each image under each trained network) that differ by"
-    " more than one Dice point, and over tasks their mean. The best fixed lambda and the runner-up"
-    " are chosen in hindsight, by the task's mean over splits, which favours them."
+    " signed-rank test, are over all images of a task, each taken once, by its mean over the"
+    " sources that are tried on it, so that large targets count more: they may point the other way"
+    " than the mean. p is corrected by Holm over all rows. Images are counted once for each source."
+    " Worse and better are the shares of all masks of a task (each image under each trained"
+    " network) that differ by more than one Dice point, and over tasks their mean. The best fixed"
+    " lambda and the runner-up are chosen in hindsight, by the task's mean over splits, which"
+    " favours them."
 )
 HURTS = (
     "Where {intent} is worse than the source network by its mean over images: {hurt} of {splits}"
     " splits, {tasks_hurt} of {tasks} tasks. Differences are in Dice points with a 95 % interval;"
-    " splits are selected for being negative, which the intervals do not allow for. Worse is the"
-    " share of masks (each image under each trained network) that lose more than one Dice point."
+    " splits are selected for being negative, which the intervals do not allow for. The median of a"
+    " task is over its images, each by its mean over the sources tried on it. Worse is the share of"
+    " masks (each image under each trained network) that lose more than one Dice point."
 )
 NO_SHIFT = (
     " Rows of the source domain say what adaptation costs on its held-out images, where nothing"

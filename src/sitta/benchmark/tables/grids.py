@@ -12,9 +12,9 @@ import pandas as pd
 from sitta.benchmark import paper
 from sitta.benchmark.scores import extent, shifted, source_means, split_keys, split_means
 from sitta.benchmark.tables.listing import labels
-from sitta.benchmark.tables.overall import OVER_SOURCES, VIEWS, by_split, views_untold
 from sitta.benchmark.tables.sheets import Sheet, of_methods, of_strategies
 from sitta.benchmark.tables.table import Column, Table, beside, number, tabulate
+from sitta.benchmark.tables.theirs import OVER_SOURCES, about_views, by_split
 
 OVER_SPLITS = "mean over splits"
 SOURCES = (
@@ -84,7 +84,7 @@ def _by_split(task: str, kind: str, title: str, images: str, sheet: Sheet) -> li
             f"splits-{task}-{source}-{kind}",
             f"{title} by split: {task}, source {source}",
             SPLITS + images,
-            replace(sheet, values=values),
+            replace(sheet, values=values, times=sheet.times.loc[values.index]),
             by_each,
         )
         for source, values in sheet.values.groupby(level="source", observed=True)
@@ -155,15 +155,15 @@ def _grid(
             data[key] = figures
             column = replace(column, keys=(group.header, key), show=beside)
         columns.append(column)
-    said = caption.format(extent=extent(sheet.values), but=BUT if sheet.marked else "")
+    said = caption.format(extent=extent(sheet.times), but=BUT if sheet.marked else "")
     among = ("", ORACLE, HINDSIGHT)[min(len(sheet.chosen), 2)]
-    said += BOLD.format(among=among) + _about_paper(data, sheet.values)
+    said += BOLD.format(among=among) + _about_paper(data, sheet)
     return tabulate(name, title, said, data, columns, contest=[sheet.contest])
 
 
-def _about_paper(data: pd.DataFrame, values: pd.DataFrame) -> str:
+def _about_paper(data: pd.DataFrame, sheet: Sheet) -> str:
     """Whether the paper's figures are there, and of which of its tasks they cannot be."""
-    other = paper.foreign(split_keys(values))
+    other = paper.foreign(split_keys(sheet.values))
     said = THEIRS if any(name.endswith(", paper") for name in data) else ""
-    said += VIEWS if said and views_untold(data) else ""
+    said += about_views(sheet.listed, data)
     return said + (ELSEWHERE.format(tasks=" and ".join(other)) if other else "")

@@ -24,14 +24,16 @@ class Listing:
 
     Attributes:
         every: All of them, in order of appearance.
+        members: How many InTEnt has where nothing else is said.
     """
 
     every: tuple[Variant, ...]
+    members: int
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> Listing:
         """Those that the rows have."""
-        return cls(tuple(variants(rows)))
+        return cls(tuple(variants(rows)), usual_members(rows))
 
     @property
     def source(self) -> Variant | None:
@@ -54,14 +56,28 @@ class Listing:
         found = [v for v in self.every if v.method == "source" and not v.settings]
         return sorted(found, key=lambda v: -v.lam)
 
+    @property
+    def fixed_beside(self) -> list[Variant]:
+        """Those that stand beside methods: the paper's, or all if it has none but the source."""
+        found = [v for v in self.fixed if v.lam in COMMON]
+        return found if any(not v.unadapted for v in found) else self.fixed
+
+    @property
+    def lambdas(self) -> list[float]:
+        """Lambdas that methods are held against each other at, from source to image statistics.
+
+        The lambda that a method alone has in the paper, such as 0.8 of SITA, is not among them.
+        """
+        asked = {v.lam for v in self.rivals if not math.isnan(v.lam) and not _as_published(v)}
+        return sorted({*COMMON, *(v.lam for v in self.fixed_beside), *asked}, reverse=True)
+
     @cached_property
     def strategies(self) -> list[Variant]:
         """InTEnt under each strategy, at the usual number of members."""
-        usual = usual_members(self.every)
         found = [v for v in self.every if v.method == "intent" and not v.settings]
         order = list(STRATEGIES)
         return sorted(
-            (v for v in found if v.members == usual),
+            (v for v in found if v.members == self.members),
             key=lambda v: order.index(v.strategy) if v.strategy in order else len(order),
         )
 
@@ -90,17 +106,21 @@ class Listing:
     @property
     def main(self) -> list[Variant]:
         """What the overall table lists: every method at its own lambda, and plain rivals."""
-        fixed = [v for v in self.fixed if v.lam in COMMON]
         plain = [v for v in self.strategies if v.strategy in ("vote", "average")]
         own = [v for v in self.adaptive if is_own(v)]
         intent = [self.intent] if self.intent else []
-        return [*fixed, *plain, *own, *intent, *self.oracle]
+        return [*self.fixed_beside, *plain, *own, *intent, *self.oracle]
 
 
 def is_own(variant: Variant) -> bool:
     """Whether a method is at the lambda that is its own, or searches for one."""
-    own = OWN.get(variant.method, math.nan)
-    return math.isnan(variant.lam) or math.isnan(own) or abs(variant.lam - own) < NEAR
+    unknown = math.isnan(variant.lam) or variant.method not in OWN
+    return unknown or _as_published(variant)
+
+
+def _as_published(variant: Variant) -> bool:
+    """Whether a method is at the lambda that it has in the paper's Table 1."""
+    return abs(variant.lam - OWN.get(variant.method, math.nan)) < NEAR
 
 
 def labels(found: Iterable[Variant]) -> list[str]:

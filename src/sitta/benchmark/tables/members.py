@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
-from sitta.benchmark.scores import OVER_TASKS, extent, in_common, shifted
+from sitta.benchmark.scores import OVER_TASKS, extent, per_image, repeats, shared, shifted
 from sitta.benchmark.tables.listing import Listing, labels
-from sitta.benchmark.tables.overall import about_paper, by_task
+from sitta.benchmark.tables.overall import by_task
 from sitta.benchmark.tables.sheets import partly
 from sitta.benchmark.tables.table import Table, tabulate
+from sitta.benchmark.tables.theirs import about_paper
 
 CAPTION = (
     "Dice x100 with its 95 % interval from resampled images: mean over the repeats of an image, the"
@@ -17,10 +18,6 @@ CAPTION = (
     " truth."
 )
 LAST = ", then the mean over tasks"
-PAPER = (
-    " The paper's figures are those of its Table 1, and where that has none the mean over splits of"
-    " its appendix."
-)
 
 
 def members(rows: pd.DataFrame) -> list[Table]:
@@ -32,12 +29,14 @@ def members(rows: pd.DataFrame) -> list[Table]:
         return []
     drawn = partly(shown, served)  # a fixed lambda that was asked for beside the members
     listed = [v for v in served if v.label not in drawn]
-    values = in_common(shown, labels(listed))
-    if values.empty:
+    wide = shared(shown, labels(listed))
+    if wide.empty:
         return []
+    values = per_image(wide)
     data, columns = by_task(listed, values)
     last = LAST if OVER_TASKS in data else ""
-    caption = CAPTION.format(extent=extent(values), last=last) + about_paper(data, values, PAPER)
+    caption = CAPTION.format(extent=extent(repeats(wide)), last=last)
+    caption += about_paper(listed, values, data)
     fair = [i for i, v in enumerate(listed) if v.method != "oracle"]
     title = "Fixed lambdas and strategies, all images"
     return [tabulate("members", title, caption, data, columns, contest=[fair])]

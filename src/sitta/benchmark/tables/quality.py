@@ -11,11 +11,11 @@ from sitta.benchmark.rows import HIGHER_IS_BETTER, QUALITY
 from sitta.benchmark.scores import (
     OVER_TASKS,
     Variant,
-    complete,
     extent,
-    in_common,
     per_image,
+    repeats,
     scores,
+    shared,
     shifted,
     task_means,
     variants,
@@ -53,13 +53,13 @@ def quality(rows: pd.DataFrame) -> list[Table]:
     if not listed:
         return []
     names = labels(listed)
-    common = complete(scores(shown)[names]).index
+    common = shared(shown, names)
     if common.empty:
         return []
     figures, data = {}, []
     for value in QUALITY:
         scale = 1.0 if value in PIXELS else 100.0
-        figures[value] = per_image(scores(shown, value, scale)[names].loc[common])
+        figures[value] = per_image(scores(shown, value, scale)[names].loc[common.index])
     means = {value: task_means(figures[value]).drop(OVER_TASKS) for value in QUALITY}
     for task in means["dice"].index:
         of_task = {value: means[value].loc[task].to_numpy() for value in QUALITY}
@@ -71,7 +71,7 @@ def quality(rows: pd.DataFrame) -> list[Table]:
     ]
     fair = [i for i, v in enumerate(listed) if v.method != "oracle"]
     contest = [[len(listed) * at + i for i in fair] for at in range(len(data))]
-    caption = QUALITY_CAPTION.format(extent=extent(figures["dice"]))
+    caption = QUALITY_CAPTION.format(extent=extent(repeats(common)))
     title = "Overlap, boundary and calibration"
     return [tabulate("quality", title, caption, pd.concat(data), columns, 2, contest)]
 
@@ -83,11 +83,12 @@ def sweep(rows: pd.DataFrame) -> list[Table]:
     for _, shown in shifted(rows).groupby("task", sort=False):
         several = _several(shown)
         if several:
-            values = in_common(shown, labels(several))
-            if values.empty:
+            wide = shared(shown, labels(several))
+            if wide.empty:
                 continue
-            parts.append(extent(values))
-            found += _by_strategy(shown["task"].iloc[0], several, task_means(values).iloc[-1])
+            parts.append(extent(repeats(wide)))
+            means = task_means(per_image(wide)).iloc[-1]
+            found += _by_strategy(shown["task"].iloc[0], several, means)
     if not found:
         return []
     order = sorted({key for row in found for key in row if isinstance(key, int)})
@@ -95,7 +96,7 @@ def sweep(rows: pd.DataFrame) -> list[Table]:
     data.columns = data.columns.astype("str")
     columns = [Column("Task", ("task",), text), Column("Strategy", ("strategy",), text)]
     columns += [Column(str(count), (str(count),), number) for count in order]
-    caption = SWEEP_CAPTION.format(extent=", ".join(parts))
+    caption = SWEEP_CAPTION.format(extent="; ".join(parts))
     return [tabulate("sweep", "Number of members", caption, data, columns, lead=2)]
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from sitta.benchmark.scores import Variant, complete, in_common, per_image, scores
+from sitta.benchmark.scores import Variant, complete, per_image, repeats, scores, shared
 from sitta.benchmark.tables.hindsight import BEST_FIXED, with_best_fixed
-from sitta.benchmark.tables.listing import COMMON, Listing, is_own, labels
+from sitta.benchmark.tables.listing import Listing, is_own, labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,11 +18,13 @@ class Sheet:
 
     Attributes:
         values: Of each image (rows) under each variant (columns).
+        times: In how many repeats each image is there.
         listed: The variants, in the order of the grid.
         marked: Labels of those that were run on the draw only, while others were on all images.
     """
 
     values: pd.DataFrame
+    times: pd.Series
     listed: Sequence[Variant]
     marked: Sequence[str] = ()
 
@@ -47,14 +49,14 @@ def of_methods(rows: pd.DataFrame) -> Sheet | None:
     if not known.rivals:
         return None
     every = [*known.fixed, *known.adaptive]
-    blocks = [v for lam in COMMON for v in every if v.lam == lam]
+    blocks = [v for lam in known.lambdas for v in every if v.lam == lam]
     own = [v for v in known.adaptive if v not in blocks and is_own(v)]
     rest = [v for v in known.adaptive if v not in blocks and v not in own]
     plain = [v for v in known.strategies if v.strategy in ("vote", "average")]
     intent = [known.intent] if known.intent else []
     listed = [*blocks, *own, *rest, *plain, *intent, *known.oracle]
-    values = in_common(rows, labels(listed))
-    return Sheet(values, listed) if len(values) else None
+    wide = shared(rows, labels(listed))
+    return Sheet(per_image(wide), repeats(wide), listed) if len(wide) else None
 
 
 def of_strategies(rows: pd.DataFrame) -> Sheet | None:
@@ -65,11 +67,11 @@ def of_strategies(rows: pd.DataFrame) -> Sheet | None:
         return None
     wide = scores(rows)[labels(listed)]
     marked = partly(rows, listed)
-    values = per_image(complete(wide, [name for name in wide if name not in marked]))
-    values = with_best_fixed(values, [n for n in labels(known.fixed) if n not in marked])
+    wide = complete(wide, [name for name in wide if name not in marked])
+    values = with_best_fixed(per_image(wide), [n for n in labels(known.fixed) if n not in marked])
     if BEST_FIXED.label in values:
         listed = [*known.fixed, *known.strategies, BEST_FIXED, *known.oracle]
-    return Sheet(values, listed, marked) if len(values) else None
+    return Sheet(values, repeats(wide), listed, marked) if len(wide) else None
 
 
 def partly(rows: pd.DataFrame, listed: list[Variant]) -> list[str]:

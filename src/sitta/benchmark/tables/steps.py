@@ -73,8 +73,9 @@ def _tasks(found: list[dict[str, Comparison]]) -> list[str]:
 
 def _row(variant: Variant, base: Variant, found: dict[str, Comparison], tasks: list[str]) -> Row:
     row: Row = {"method": variant.label, "against": base.label}
-    lacking = any(task not in found for task in tasks)
+    if any(task not in found for task in tasks):  # or else they would be means of other tasks
+        found = {**found, OVER_TASKS: Comparison()}
     for task in tasks:
-        one = Comparison() if lacking and task == OVER_TASKS else found.get(task, Comparison())
+        one = found.get(task, Comparison())
         row |= {task: one.difference, f"{task}, low": one.low, f"{task}, high": one.high}
     return {**row, "worse": found[OVER_TASKS].worse, "better": found[OVER_TASKS].better}

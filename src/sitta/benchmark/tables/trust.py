@@ -59,6 +59,8 @@ def trust(rows: pd.DataFrame) -> list[Table]:
         return []
     shown = of_variant(shown, intent)
     shown = shown[shown["dice"].notna()]
+    if shown.empty:
+        return []
     words = {"intent": intent.label, "limit": BAD["chest"], "tasks": ", ".join(BAD)}
     return [
         _table(
