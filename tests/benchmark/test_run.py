@@ -1,7 +1,10 @@
 """A run gives the same rows however it is cut, shared out, disturbed or repeated."""
 
+import signal
 import threading
 import time
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,7 +12,7 @@ import pytest
 import torch
 
 import sitta
-from sitta.benchmark import rows
+from sitta.benchmark import engine, rows
 from sitta.benchmark.cells import ORACLE, Cell, Variant, expand
 from sitta.benchmark.engine import attempt, labour, pending, run
 from sitta.benchmark.evaluate import evaluate, images, trust
@@ -102,8 +105,6 @@ def test_nothing_is_done_twice(results, plan):
 
 
 def test_models_are_done_one_by_one(plan, tmp_path, monkeypatch):
-    from sitta.benchmark import engine
-
     seen = []
     monkeypatch.setattr(engine, "perform", lambda *args: seen.append(args[-1]))
     works = expand(plan)
@@ -188,6 +189,20 @@ def test_a_run_that_is_killed_takes_its_workers_along(plan, tmp_path):
     assert len(pending(results, works)) > len(works) / 2
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux tells by /proc")
+def test_ctrl_c_does_not_reach_a_worker_even_while_it_starts(plan, tmp_path):
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    worker = engine._started(plan, Results(tmp_path), [])
+    try:
+        told = Path(f"/proc/{worker.pid}/status").read_text()
+        deaf = [line.split()[1] for line in told.splitlines() if line[:7] in ("SigBlk:", "SigIgn:")]
+        assert any(int(mask, 16) >> signal.SIGINT - 1 & 1 for mask in deaf)
+    finally:
+        worker.kill()
+        worker.join()
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
 def test_two_runs_on_one_folder_do_not_collide(results, plan, tmp_path):
     folder = tmp_path / "both"
     pair = [FORKED.Process(target=job, args=(plan, folder)) for _ in range(2)]
@@ -211,8 +226,6 @@ def test_work_that_somebody_is_at_is_left_to_him(plan, tmp_path):
 
 
 def test_a_failure_is_told_and_the_rest_goes_on(results, plan, tmp_path, monkeypatch):
-    from sitta.benchmark import engine
-
     folder = tmp_path / "failing"
     real = engine.train
 
@@ -222,14 +235,45 @@ def test_a_failure_is_told_and_the_rest_goes_on(results, plan, tmp_path, monkeyp
         return real(job, *args, **settings)
 
     monkeypatch.setattr(engine, "train", train)
-    found = run(plan, folder)
+    told = []
+    found = run(plan, folder, watch=lambda *counts: told.append(counts))
     assert list(found.failures()) == ["phantom-birch-r0--train"]
     assert "The film is wet." in found.failures()["phantom-birch-r0--train"]
     left = [w for w in expand(plan) if not found.done(w)]
     assert {str(w.model) for w in left} == {"phantom-birch-r0"}
     assert pending(found, expand(plan)) == []
+    done = [done for done, _ in told]
+    assert done == sorted(done)  # a failure is never counted as done, not even for a moment
+    assert told[-1] == (len(expand(plan)) - len(left), len(expand(plan)))
     monkeypatch.undo()
     same(run(plan, folder), results)  # what failed is tried again
+
+
+def test_work_asks_for_its_own_failure_alone(plan, tmp_path, monkeypatch):
+    results, (first, second) = Results(tmp_path / "own"), expand(plan)[:2]
+    seen = []
+    monkeypatch.setattr(engine, "perform", lambda *args: seen.append(args[-1]))
+    monkeypatch.setattr(Results, "failures", lambda self: pytest.fail("all were asked for"))
+    results.fail(first, "wet")
+    assert not attempt(plan, results, first)
+    assert attempt(plan, results, second)
+    assert seen == [second]
+
+
+def test_what_is_done_is_not_looked_at_again(plan, tmp_path, monkeypatch):
+    works, looks, seen, told = expand(plan), Counter(), [], []
+    results = Results(tmp_path / "looks")
+
+    def done(self, work):
+        looks[str(work)] += work in seen
+        return work in seen
+
+    monkeypatch.setattr(engine, "perform", lambda *args: seen.append(args[-1]))
+    monkeypatch.setattr(Results, "done", done)
+    monkeypatch.setattr(Results, "ready", lambda self, work: True)
+    labour(plan, results, works, lambda *counts: told.append(counts))
+    assert {*looks.values()} == {1}
+    assert told == [(done, len(works)) for done in range(len(works) + 1)]
 
 
 def test_threads_are_as_before(results, plan):

@@ -1,6 +1,9 @@
 """The benchmark as a person runs it."""
 
 import json
+import os
+import signal
+import time
 
 import pytest
 
@@ -9,7 +12,7 @@ from sitta.benchmark.cells import expand
 from sitta.benchmark.results import Results
 from sitta.benchmark.tables import build
 from tests.benchmark import synthetic, tiny
-from tests.shell import sitta_command
+from tests.shell import FORKED, _run, sitta_command
 
 
 @pytest.mark.parametrize(
@@ -84,6 +87,30 @@ def test_a_run_without_a_terminal_tells_how_far_it_is(tmp_path, glances):
     silent = sitta_command(*words, "--json", cwd=tmp_path)
     assert silent.stderr == ""
     assert json.loads(silent.stdout)["failures"] == {}
+
+
+def apart(words, folder, err):
+    """A command in a group of processes of its own, as a shell starts it, with Ctrl-C allowed."""
+    os.setpgid(0, 0)
+    os.chdir(folder)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _run(words, err, None)
+
+
+def test_a_person_who_stops_a_run_sees_no_code_and_can_go_on(tmp_path):
+    tiny.make(tmp_path, tiny.ONCE.partition("[[methods]]")[0], images=2)
+    words, err = ["bench", "run", "plan.toml", "--out", "out"], tmp_path / "err.txt"
+    process = FORKED.Process(target=apart, args=([*words, "--workers", "2"], tmp_path, str(err)))
+    process.start()
+    while not any((tmp_path / "out").glob("locks/*")):
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    process.join()
+    assert process.exitcode == 130  # as shells say it
+    assert "Traceback" not in err.read_text()
+    again = sitta_command(*words, "--workers", "1", "--json", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert all(row["done"] == row["of"] for row in json.loads(again.stdout)["work"])
 
 
 def test_tables_are_those_of_the_rows_that_are_published(tmp_path):

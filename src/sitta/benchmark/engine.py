@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import torch
@@ -78,29 +81,43 @@ def labour(
     watch: Watch = lambda done, total: None,
 ) -> None:
     """Do what is to be done until nothing is left that this process could do."""
+    rest: Sequence[Work] = works
     with one_thread():
-        while left := pending(results, works):
-            watch(len(works) - len(left), len(works))
+        while left := _hopeful(results, rest := undone(results, rest)):
+            watch(len(works) - len(rest), len(works))
             if not any(attempt(plan, results, work) for work in left if results.ready(work)):
                 time.sleep(PAUSE)  # others are at all of it: wait, in case they die
-    watch(sum(map(results.done, works)), len(works))
+    watch(len(works) - len(rest), len(works))
+
+
+def undone(results: Results, works: Sequence[Work]) -> list[Work]:
+    """What is not done. Who counts often asks only for what was not done before."""
+    return [work for work in works if not results.done(work)]
 
 
 def pending(results: Results, works: Sequence[Work]) -> list[Work]:
     """What is not done, has not failed, and does not wait for a model that has."""
+    return _hopeful(results, undone(results, works))
+
+
+def _hopeful(results: Results, rest: Sequence[Work]) -> list[Work]:
+    """Of what is not done, what has not failed and does not wait for a model that has."""
     failed = results.failures()
-    lost = {str(work.model) for work in works if work.kind == "train" and str(work) in failed}
-    return [
-        work
-        for work in works
-        if str(work) not in failed and str(work.model) not in lost and not results.done(work)
-    ]
+    lost = {work.model for work in rest if work.kind == "train" and str(work) in failed}
+    return [work for work in rest if str(work) not in failed and work.model not in lost]
+
+
+def is_pending(results: Results, work: Work) -> bool:
+    """The same of a single piece, without a look at all others."""
+    if results.done(work) or results.failed(work):
+        return False
+    return results.ready(work) or not results.failed(Work(work.model, "train"))
 
 
 def attempt(plan: Plan, results: Results, work: Work) -> bool:
     """Do a piece of work, unless somebody else is at it or did it meanwhile. Failures are kept."""
     with results.claim(work) as mine:
-        if not mine or results.done(work) or str(work) in results.failures():
+        if not mine or results.done(work) or results.failed(work):
             return False
         try:
             perform(plan, results, work)
@@ -138,23 +155,23 @@ def one_thread() -> Iterator[None]:
 
 def _crew(plan: Plan, results: Results, works: Sequence[Work], count: int, watch: Watch) -> None:
     """Several processes that do the same; they agree by the locks in the folder alone."""
-    context = multiprocessing.get_context("spawn")
-    crew = [
-        context.Process(target=_hand, args=(plan, results, works), daemon=True)
-        for _ in range(count)
-    ]
-    for process in crew:
-        process.start()
+    crew: list[SpawnProcess] = []
+    rest: Sequence[Work] = works
     try:
+        while len(crew) < count:
+            crew.append(_started(plan, results, works))
         while any(process.is_alive() for process in crew):
-            watch(sum(map(results.done, works)), len(works))
+            rest = undone(results, rest)
+            watch(len(works) - len(rest), len(works))
             for process in crew:
                 process.join(GLANCE / count)
     finally:
         for process in crew:
             process.terminate()
             process.join()
-    if pending(results, works):
+    rest = undone(results, rest)
+    watch(len(works) - len(rest), len(works))
+    if _hopeful(results, rest):
         codes = ", ".join(str(process.exitcode) for process in crew)
         raise SittaError(
             f"The workers ended early (exit codes {codes}); what they finished is kept.",
@@ -162,8 +179,23 @@ def _crew(plan: Plan, results: Results, works: Sequence[Work], count: int, watch
         )
 
 
+def _started(plan: Plan, results: Results, works: Sequence[Work]) -> SpawnProcess:
+    """A process of a crew. Ctrl-C does not reach it, and waits here until it is started."""
+    hand = multiprocessing.get_context("spawn").Process(
+        target=_hand, args=(plan, results, works), daemon=True
+    )
+    resource_tracker.ensure_running()  # else begins with the process, and lifts the block again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        hand.start()  # inherits the block: it would be hit while it imports, long before _hand
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return hand
+
+
 def _hand(plan: Plan, results: Results, works: Sequence[Work]) -> None:
     """What each process of a crew does, for as long as the run that started it is there."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends us
     keep_all_freed()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     labour(plan, results, works)

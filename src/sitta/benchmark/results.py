@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -61,20 +61,30 @@ class Results:
 
         That is all of the plan, or the repeats and tasks that it was given.
         """
-        kept = self.folder / "work.json"
-        if not kept.is_file():
-            raise InvalidSetting(f"{self.folder} holds no benchmark.", allowed="the --out of a run")
-        counted = [self._count(work) for work in json.loads(kept.read_text())]
+        counted = [{**self._count(work), **self._signs(work["work"])} for work in self._asked()]
         by = ["task", "repeat", "kind"]
         return pd.DataFrame(counted).groupby(by, sort=False, as_index=False).sum()
 
+    def counts(self) -> pd.DataFrame:
+        """How much of each piece of work is done, a row each; asks nobody whether he is at it."""
+        return pd.DataFrame([self._count(work) for work in self._asked()])
+
+    def _asked(self) -> list[dict[str, Any]]:
+        """What the last run was to do."""
+        kept = self.folder / "work.json"
+        if not kept.is_file():
+            raise InvalidSetting(f"{self.folder} holds no benchmark.", allowed="the --out of a run")
+        asked: list[dict[str, Any]] = json.loads(kept.read_text())
+        return asked
+
     def _count(self, work: dict[str, Any]) -> dict[str, Any]:
-        files = [self.folder / name for name in work["files"]]
-        held = _is_held(self.folder / "locks" / f"{work['work']}.lock")
         known = {name: work[name] for name in ("task", "repeat", "kind")}
-        done = sum(file.exists() for file in files)
-        failed = (self.folder / "failed" / f"{work['work']}.txt").exists()
-        return {**known, "done": done, "of": len(files), "running": held, "failed": failed}
+        done = sum((self.folder / name).exists() for name in work["files"])
+        return {**known, "done": done, "of": len(work["files"])}
+
+    def _signs(self, work: str) -> dict[str, bool]:
+        held = _is_held(self.folder / "locks" / f"{work}.lock")
+        return {"running": held, "failed": self._failure(work).exists()}
 
     def checkpoint(self, model: Model) -> Path:
         """A trained model."""
@@ -114,22 +124,32 @@ class Results:
         path = self.folder / "locks" / f"{work}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "a") as file:
-            yield _lock(file)
+            yield _lock(file, fcntl.LOCK_EX)
 
     def fail(self, work: Work, text: str) -> None:
         """Note that it could not be done, and why."""
-        with finished(self.folder / "failed" / f"{work}.txt") as draft:
+        with finished(self._failure(work)) as draft:
             draft.write_text(text)
+
+    def failed(self, work: Work) -> bool:
+        """Whether that was noted."""
+        return self._failure(work).exists()
 
     def failures(self) -> dict[str, str]:
         """What could not be done, and why."""
-        files = sorted((self.folder / "failed").glob("[!.]*.txt"))
-        return {file.stem: file.read_text() for file in files}
+        found = {}
+        for file in sorted((self.folder / "failed").glob("[!.]*.txt")):
+            with suppress(FileNotFoundError):  # another run has just forgiven it
+                found[file.stem] = file.read_text()
+        return found
 
     def forgive(self) -> None:
         """Forget failures, to try once more."""
         for file in (self.folder / "failed").glob("[!.]*.txt"):
             file.unlink(missing_ok=True)
+
+    def _failure(self, work: Work | str) -> Path:
+        return self.folder / "failed" / f"{work}.txt"
 
 
 def unfinished(path: Path) -> str:
@@ -140,28 +160,29 @@ def unfinished(path: Path) -> str:
     """
     if not (path / "work.json").is_file():
         return ""
-    status = Results(path).status()
-    counts = status[status["kind"] != "train"].groupby(["task", "kind"], sort=False)
-    sums = counts[["done", "of"]].sum()
+    counts = Results(path).counts()
+    cells = counts[counts["kind"] != "train"].groupby(["task", "kind"], sort=False)
+    sums = cells[["done", "of"]].sum()
     left = sums[sums["done"] < sums["of"]]
     parts = [f"{task} {kind} {row.done} of {row.of}" for (task, kind), row in left.iterrows()]
     return f"The run is not finished: {', '.join(parts)} cells are there." if parts else ""
 
 
-def _lock(file: IO[str]) -> bool:
+def _lock(file: IO[str], kind: int) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
 def _is_held(path: Path) -> bool:
-    """Whether a process of this machine is at a piece of work."""
-    if not path.exists():
+    """Whether a process of this machine is at a piece of work; no, if that cannot be told."""
+    try:
+        with open(path) as file:  # who only looks may not be allowed to write here
+            return not _lock(file, fcntl.LOCK_SH)
+    except OSError:
         return False
-    with open(path, "a") as file:
-        return not _lock(file)
 
 
 def _listed(work: Work) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,10 @@ def read(path: Path) -> pd.DataFrame:
     missing = {name: [""] for name in COLUMNS if name not in TEXT}  # "NA" may name an image
     try:
         rows = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=missing)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise SittaError(
+            f"{path} is cut or damaged ({type(error).__name__}).", fix="copy or collect it again"
+        ) from error
     except (OSError, ValueError, UnicodeDecodeError) as error:
         raise SittaError(f"{path} is not a table of results ({type(error).__name__}).") from error
     lacking = [name for name in COLUMNS if name not in rows]
