@@ -24,7 +24,7 @@ def found():
 
 def of(table):
     """As from the folder of a run, where images have their names."""
-    return Part(table, images.survey(table))
+    return Part.of_run(table)
 
 
 def run_of(table, folder):
@@ -162,11 +162,53 @@ def test_means_of_a_split_are_over_its_images(found):
         assert row["hd95"] == pytest.approx(sum(own["hd95"]) / count)
 
 
-def test_too_many_rows_are_refused(found, tmp_path, monkeypatch):
-    monkeypatch.setattr(collect, "MOST", 1000)
-    with pytest.raises(SittaError, match="too large"):
-        collect.collect(of(found), tmp_path)
+def test_too_many_rows_are_refused(found, tmp_path):
+    with pytest.raises(SittaError, match=r"too large.*0\.001 MB.*--limit"):
+        collect.collect(of(found), tmp_path, most=0.001)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_was_published_stays_when_there_is_too_much(found, tmp_path):
+    collect.collect(of(found), tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(SittaError, match="too large"):
+        collect.collect(of(found.assign(repeat=1)), tmp_path, most=0.001)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_names_that_look_like_numbers_are_names(found):
+    reverse = {f"image-{n:03d}": str(6 - n) for n in range(6)}  # 6 to 1, as if published
+    assert set(found["image"]) == {*reverse}
+    named = found.assign(image=found["image"].map({**reverse, "image-005": "10"}))
+    told = pd.Series(of(named).rows["image"].to_numpy(), named["image"]).drop_duplicates()
+    assert told.to_dict() == {"10": "1", "2": "2", "3": "3", "4": "4", "5": "5", "6": "6"}
+    assert (of(named.iloc[::-1]).rows["image"].iloc[::-1] == of(named).rows["image"]).all()
+
+
+def test_a_target_may_have_any_name(found, tmp_path):
+    other = found.assign(target=found["target"].replace("hrf", "NA"))
+    collect.collect(of(other), tmp_path)
+    assert Part.load(tmp_path).known
+
+
+def test_runs_with_other_settings_do_not_come_together(found, tmp_path):
+    paths = []
+    for repeat, tolerance in enumerate((2.0, 2.0, 3.0)):
+        paths.append(run_of(found.assign(repeat=repeat), tmp_path / str(repeat)))
+        known = {"tolerance": tolerance, "images of chest/mcu": f"size {repeat}"}
+        (paths[-1] / "settings.json").write_text(json.dumps(known))
+    parts = [Part.load(path) for path in paths]
+    assert len(collect.merge(parts[:2]).rows) == 2 * len(found)
+    with pytest.raises(SittaError, match=r"other settings: tolerance\..*tolerance = 2"):
+        collect.merge(parts)
+
+
+def test_rows_that_contradict_each_other_are_counted(found):
+    changed = found.copy()
+    changed.loc[changed.index[:3], "dice"] += [1e-4, 0.01, 0.2]
+    assert collect.contradictions([of(found), of(changed)]) == 2
+    assert collect.contradictions([of(found), of(found.assign(repeat=7))]) == 0
+    assert collect.merge([of(found), of(changed)]).rows["dice"].tolist() == found["dice"].tolist()
 
 
 @pytest.mark.parametrize("content", ["", "a,b\n1,2\n"])

@@ -1,9 +1,13 @@
 """A wrong plan is refused before anything runs, with the line of the file."""
 
 import math
+import tomllib
 
 import pytest
+import torch
+from torch import nn
 
+from sitta.adaptation import methods
 from sitta.benchmark.cells import (
     Variant,
     asked_variants,
@@ -96,6 +100,44 @@ def test_a_wrong_plan_is_refused_with_its_line(folder, old, new, words):
         assert line in changed, (said, changed)
 
 
+def refused(folder, text):
+    """What is said of a plan, and the line that it is said of."""
+    with pytest.raises(PlanError) as caught:
+        reading(folder, text)
+    said = str(caught.value)
+    return said, text.splitlines()[int(said.split("line ")[1].split(":")[0]) - 1]
+
+
+SIZE = "size = [16, 16]"
+
+
+@pytest.mark.parametrize(
+    ("lines", "at", "words"),
+    [
+        ([SIZE, 'scale = "foo"'], 'scale = "foo"', ("scale is out of range", "min-max")),
+        ([SIZE, 'fit = "crop"', "channels = 0"], "channels = 0", ("channels is out of range",)),
+        (["size = [16]", 'plane = "axial"'], "size = [16]", ("one number a side", "Allowed: 2")),
+        (['plane = "x"', 'scale = "y"'], "[tasks.phantom]", ("out of range",)),
+        (['plane = "axial"', 'fit = "none"', SIZE], 'fit = "none"', ("no size", "What to do")),
+    ],
+)
+def test_preprocessing_is_refused_at_the_key_that_is_wrong(folder, lines, at, words):
+    said, line = refused(folder, PLAN.replace(SIZE, "\n".join(lines)))
+    assert line == at
+    assert all(word in said for word in words), said
+
+
+def test_fit_none_drops_the_size_of_the_preset_and_nothing_else(tmp_path):
+    make(tmp_path)
+    (tmp_path / "data/phantom").rename(tmp_path / "data/spinal")
+    task = '[tasks.spinal]\ndomains = ["alder", "birch"]\n{}\n'
+    for change in ('fit = "none"', 'fit = "none"\nchannels = 3'):
+        (made,) = read_plan_of(tmp_path, 'data = "data"\n' + task.format(change)).tasks
+        assert (made.preprocess.fit, made.preprocess.size) == ("none", None)
+        assert made.preprocess.spacing == (0.5, 0.5)
+    assert made.preprocess.channels == 3
+
+
 AGAIN = """
 [[retrained]]
 name = "augmented"
@@ -112,6 +154,122 @@ def test_a_name_is_one_way_of_training_and_one_model(folder):
         reading(folder, PLAN + AGAIN.format(source="birch", how="strong"))
     with pytest.raises(PlanError, match="Two models would have the name phantom-alder-augmented"):
         reading(folder, PLAN + AGAIN.format(source="alder", how="light"))
+
+
+def test_a_model_that_is_asked_for_twice_is_refused_where_it_is_the_second_time(folder):
+    once = AGAIN.format(source="birch", how="light")
+    text = PLAN + once + once.replace("[[retrained]]", "[[retrained]] # again")
+    said, line = refused(folder, text)
+    assert line == "[[retrained]] # again"
+    assert "Two models would have the name phantom-birch-augmented-r0" in said
+    assert "What to do: leave one out" in said
+
+
+def test_two_tasks_whose_models_have_one_name_are_refused_at_the_second(tmp_path):
+    make(tmp_path)
+    data = tmp_path / "data"
+    for folder, domain, like in (("a", "b-c", "alder"), ("a", "d", "birch"), ("a-b", "c", "alder")):
+        (data / folder).mkdir(exist_ok=True)
+        (data / folder / domain).symlink_to(data / "phantom" / like)
+    (data / "a-b" / "e").symlink_to(data / "phantom" / "birch")
+    text = (
+        'data = "data"\n[tasks.a]\ndomains = ["b-c", "d"]\n[tasks.a-b]\ndomains = [\n"e",\n"c",\n]'
+    )
+    said, line = refused(tmp_path, text)
+    assert line == '"c",'
+    assert "the name a-b-c-r0: a/b-c (plain) and a-b/c (plain)" in said
+
+
+@pytest.mark.parametrize("name", methods())
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ('activation = "softmax"', ("softmax over one channel", "What to do: use activation=")),
+        ('output = "x"', ("no output 'x'", "What to do: leave output= out")),
+        ("output = 0", ("no output 0",)),
+    ],
+)
+def test_what_does_not_fit_the_networks_of_a_plan_is_refused_at_its_line(
+    folder, name, setting, words
+):
+    table = f'\n[[methods]]\nname = "{name}"\n[methods.settings]\nactivation = "sigmoid"\n'
+    if "activation" in setting:
+        table = table.replace('activation = "sigmoid"\n', "")
+    reading(folder, PLAN + table)
+    said, line = refused(folder, PLAN + table + setting)
+    assert line == setting
+    assert all(word in said for word in words), said
+    # The check runs one method for all: this one would have failed on every image.
+    method = methods()[name](nn.BatchNorm2d(1), **tomllib.loads(setting))
+    with pytest.raises(InvalidSetting, match=words[0]):
+        method(torch.rand(1, 8, 8))
+
+
+def test_a_setting_that_is_the_default_makes_no_other_variant(folder):
+    more = "".join(
+        f'\n[[methods]]\nname = "{name}"\nsettings = {{ {settings} }}\n'
+        for name, settings in (
+            ("fseg", ""),
+            ("fseg", "steps = 1, rate = 0.001"),
+            ("fseg", 'activation = "auto"'),
+            ("fseg", "steps = 2, rate = 0.001"),
+            ("sita", 'op = "vote", views = 2, seed = 0'),  # as in the plan
+            ("sita", 'op = "vote", views = 8'),
+        )
+    )
+    plan = reading(folder, PLAN + more)
+    assert [str(v) for v in asked_variants(plan)][2:] == [
+        "sita-op=vote-views=2",
+        "fseg",
+        "fseg-steps=2",
+        "sita-op=vote",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "members", "at"),
+    [
+        ("0.3", "[\n2,\n5,\n6,\n]", "5,"),
+        ("0.3", "[\n2,\n4,\n6,\n]", None),  # numbers that the grid has not
+        ("0.25", "[\n2,\n5,\n6,\n]", None),  # the same lambdas
+        ("0.3333333333333333", "[\n4,\n]", None),
+        ("0.142857143", "[\n8,\n]", None),  # up to the ninth digit
+        ("0.1429", "[\n8,\n]", "8,"),
+    ],
+)
+def test_a_sweep_over_as_many_other_lambdas_is_refused(folder, step, members, at):
+    text = PLAN.replace("[2, 3, 6]", members).replace("[members]", f"[members]\nstep = {step}")
+    if at is None:
+        reading(folder, text)
+        return
+    said, line = refused(folder, text)
+    assert line == at
+    assert "not evenly spaced" in said
+    assert "take another step in [members], or leave" in said
+
+
+@pytest.mark.parametrize("old", ["[1.0, 0.5, 0.0]", "[1.0, 0.0]"])
+@pytest.mark.parametrize(
+    ("one", "two", "words"),
+    [
+        ("0.25", "0.25", "twice"),
+        ("1", "1.0", "twice"),
+        ("0.333333333", "0.3333333333", "first 9 digits"),
+        ("1.0", "0.99999999999", "first 9 digits"),
+    ],
+)
+def test_lambdas_of_one_name_are_refused_at_the_second(folder, old, one, two, words):
+    first = "" if float(one) == 1 else "1.0,"
+    text = PLAN.replace(old, f"[{first}\n{one}, # first\n{two}, # second\n]")
+    said, line = refused(folder, text)
+    assert line == f"{two}, # second"
+    assert words in said
+
+
+def test_lambdas_that_have_names_of_their_own_are_not_refused(folder):
+    text = PLAN.replace("[1.0, 0.0]", "[0.33333333, 0.333333333]")
+    plan = reading(folder, text)
+    assert len({str(v) for v in asked_variants(plan)}) == 3
 
 
 def test_what_members_serve_on_all_images_is_not_asked_for_on_the_draw(folder):
@@ -148,7 +306,7 @@ def test_one_variant_under_two_names_is_run_once(folder):
     plan = reading(folder, PLAN + more)
     assert [str(v) for v in asked_variants(plan)][3:] == ["fseg-lam=0.5", "fseg-lam=0"]
     for work in expand(plan):
-        seen = [cell.variant.identity for cell in work.cells]
+        seen = [cell.variant.identity(plan.step) for cell in work.cells]
         assert len({*seen}) == len(seen)
 
 
@@ -288,7 +446,7 @@ def test_the_draw_is_seeded_and_the_same_for_every_model(folder):
     ],
 )
 def test_a_variant_is_named_by_what_it_does(variant, columns):
-    found = variant.columns(members=6)
+    found = variant.columns(step=0.2)
     assert tuple(found) == VARIANT
     for mine, theirs in zip(found.values(), columns, strict=True):
         assert mine == theirs or (mine != mine and theirs != theirs)

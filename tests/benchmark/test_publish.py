@@ -279,6 +279,27 @@ def test_figures_of_the_benchmark(made):
     assert lines(page("chest-mcu", net, by_slice))[0][1] == "slices"
 
 
+def test_figures_are_of_the_task_that_the_name_tells(made):
+    """Two tasks of a plan may have one folder of images: the cord, and its grey matter."""
+    net = sitta.load(made["spinal-ucl"])
+    cord = results().assign(task="spinal", source="ucl")
+    grey = cord.assign(task="grey", dice=cord["dice"] / 2)
+    both = pd.concat([cord, grey])
+    means = {name: lines(page(name, net, both))[2][2] for name in ("spinal-ucl", "grey-ucl")}
+    assert means == {"spinal-ucl": "0.750", "grey-ucl": "0.375"}
+    assert lines(page("my-model", net, both))[2][2] == "0.750"  # of the folder, if it tells none
+
+
+def test_figures_are_of_the_members_of_the_plan(made):
+    fine = results()
+    fine["members"] = fine["members"].replace(6, 11)
+    swept = row("chn", "i0", "intent", 0.0)
+    text = page(
+        "chest-mcu", sitta.load(made["chest-mcu"]), pd.concat([fine, results(swept).tail(1)])
+    )
+    assert lines(text)[3] == ["chn", "4", "0.750", "0.769", "0.800", "25%"]
+
+
 def test_no_figures_no_table(made):
     net = sitta.load(made["spinal-ucl"])
     assert "Across domains" not in page("spinal-ucl", net, results())

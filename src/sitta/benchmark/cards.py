@@ -132,7 +132,7 @@ def page(name: str, model: nn.Module, rows: pd.DataFrame | None = None) -> str:
         f"## Data\n\n{_origin(about, data)}",
         f"## Recipe\n\n{_table(('setting', 'value'), _recipe(about))}",
         f"## Figures\n\n{_figures(about, data)}",
-        _elsewhere(about, rows),
+        _elsewhere(name, about, rows),
         f"## Use\n\n{_use(name, about)}",
         f"## Limits\n\n{_limits(about, data)}",
     )
@@ -217,9 +217,9 @@ def _figures(about: Mapping[str, Any], data: Data) -> str:
     return "\n".join(lines)
 
 
-def _elsewhere(about: Mapping[str, Any], rows: pd.DataFrame | None) -> str:
+def _elsewhere(name: str, about: Mapping[str, Any], rows: pd.DataFrame | None) -> str:
     """Figures on every target of the benchmark; nothing if there are none."""
-    found = None if rows is None else _scores(about, rows)
+    found = None if rows is None else _scores(name, about, rows)
     if found is None or found.empty:
         return ""
     home = str(about["source"]).partition("/")[2]
@@ -238,12 +238,18 @@ def _elsewhere(about: Mapping[str, Any], rows: pd.DataFrame | None) -> str:
     )
 
 
-def _scores(about: Mapping[str, Any], rows: pd.DataFrame) -> pd.DataFrame:
-    """Dice by target, image and slice: a column each for source, intent and oracle."""
-    task, _, domain = str(about.get("source", "")).partition("/")
+def _scores(name: str, about: Mapping[str, Any], rows: pd.DataFrame) -> pd.DataFrame:
+    """Dice by target, image and slice: a column each for source, intent and oracle.
+
+    The name tells the task: its folder, which the card knows, may serve several tasks of a plan.
+    """
+    folder, _, domain = str(about.get("source", "")).partition("/")
+    task = name.removesuffix(f"-{domain}") if name.endswith(f"-{domain}") else folder
     its = rows[(rows["task"] == task) & (rows["source"] == domain)]
     its = its[(its["training"] == PLAIN) & (its["repeat"] == 0) & (its["settings"] == "")]
-    usual = (its["strategy"] == "ent-baln") & (its["members"] == MEMBERS)
+    counts = its.loc[its["method"] == "oracle", "members"]  # which chooses from the plan's own
+    own = counts.max() if len(counts) else MEMBERS
+    usual = (its["strategy"] == "ent-baln") & (its["members"] == own)
     kept = (
         ((its["method"] == "source") & (its["lam"] == 1))
         | ((its["method"] == "intent") & usual)
@@ -262,7 +268,7 @@ def _dice(value: float) -> str:
 def _use(name: str, about: Mapping[str, Any]) -> str:
     taken = about.get("preprocess", {})
     shape = ", ".join(map(str, (taken.get("channels", 1), *(taken.get("size") or ("H", "W")))))
-    kind = ".nii.gz" if about.get("task") == "spinal" else ".png"
+    kind = ".nii.gz" if about.get("task") == "spinal" else ".png"  # the folder of the data
     return (
         f'```python\nmodel = sitta.load("{name}")\n'
         f"p = sitta.InTEnt(model)(image)  # a tensor ({shape}), scaled as above\n```\n\n"

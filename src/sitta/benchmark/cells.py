@@ -54,34 +54,48 @@ class Variant:
         """The method itself."""
         return method(self.method, model, **self.settings)
 
-    def columns(self, members: int) -> dict[str, Any]:
+    def columns(self, step: float) -> dict[str, Any]:
         """How the variant is named in a row: see ``rows.VARIANT``.
 
         Args:
-            members: Of the oracle, those it chooses from.
+            step: That of the plan's own members, from which the oracle chooses.
         """
         if self.method == ORACLE:
-            return _columns(ORACLE, members=members)
+            return _columns(ORACLE, members=len(grid(step)))
         made = self.build(ANY)
         lam, strategy = getattr(made, "lam", None), getattr(made, "strategy", "")
-        count = len(getattr(made, "grid", ())) or 1
-        named = ("lam", "strategy", "step", "members_at_once")
+        lambdas = getattr(made, "grid", ())
+        named = {"lam", "strategy", "members_at_once"}
+        if _is_counted(lambdas, step) if lambdas else not _searches(made):
+            named |= {"step", "lambdas"}  # their number says it all, or nothing depends on them
         rest = {k: v for k, v in sorted(self.settings.items()) if k not in named}
-        if _is_even(rest.get("lambdas")):
-            del rest["lambdas"]  # their number says it all
         words = " ".join(f"{k}={_text(v)}" for k, v in rest.items())
-        lam = math.nan if lam is None or self._searches(made) else float(lam)
-        return _columns(self.method, lam, strategy, count, words)
+        lam = math.nan if lam is None or _searches(made) else float(lam)
+        return _columns(self.method, lam, strategy, len(lambdas) or 1, words)
+
+    def identity(self, step: float) -> tuple[Any, ...]:
+        """What tells it from others: ``tent`` and ``tent`` at its own lambda are the same."""
+        return tuple(None if value != value else value for value in self.columns(step).values())
 
     @property
-    def identity(self) -> tuple[Any, ...]:
-        """What tells it from others: ``tent`` and ``tent`` at its own lambda are the same."""
-        return tuple(None if value != value else value for value in self.columns(0).values())
+    def is_of_members(self) -> bool:
+        """Whether it could be one of those that the members serve on all images."""
+        known = {"source": {"lam"}, "intent": {"strategy", "step"}}.get(self.method, set())
+        return {*self.settings} <= known and shares(self.build(ANY))
 
-    @staticmethod
-    def _searches(made: Method) -> bool:
-        """Whether lambda is not used: SITA with its search of the prior."""
-        return getattr(made, "op", "none") != "none"
+
+def _searches(made: Method) -> bool:
+    """Whether lambda is not used: SITA with its search of the prior."""
+    return getattr(made, "op", "none") != "none"
+
+
+def _is_counted(lambdas: tuple[float, ...], step: float) -> bool:
+    """Whether the number of members tells which: the plan's own, or evenly spaced ones.
+
+    Evenly spaced ones do not count where the plan's own are as many and others.
+    """
+    own = grid(step)
+    return lambdas == own or (len(lambdas) != len(own) and _is_even(lambdas))
 
 
 def _columns(
@@ -98,7 +112,7 @@ def _columns(
 
 def _text(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.9g}"  # two that differ have two names
     if isinstance(value, tuple | list):  # of even lambdas their number will do
         return f"{len(value)}" if _is_even(value) else "+".join(map(_text, value))
     return str(value)
@@ -113,14 +127,23 @@ def _is_even(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Cell:
-    """One file of results: one row an image."""
+    """One file of results: one row an image.
+
+    Attributes:
+        model: The source model.
+        target: The domain that it is tried on.
+        variant: The method.
+        drawn: Whether it is on the draw alone, of a variant that a plan may have on all images,
+            too: a plan that grows then finds no such file, and fills it.
+    """
 
     model: Model
     target: str
     variant: Variant
+    drawn: bool = False
 
     def __str__(self) -> str:
-        return f"{self.model}/{self.target}/{self.variant}"
+        return f"{self.model}/{self.target}/{self.variant}{'.drawn' * self.drawn}"
 
 
 @dataclass(frozen=True)
@@ -186,7 +209,10 @@ def _fill(plan: Plan, model: Model, kind: str, variants: list[Variant]) -> Itera
     for domain in plan.task(model.task).domains:
         if domain.name == model.source and (drawn or not plan.in_domain):
             continue  # at home there is nothing to adapt to: what members cost there is enough
-        cells = tuple(Cell(model, domain.name, variant) for variant in variants)
+        cells = tuple(
+            Cell(model, domain.name, variant, drawn and variant.is_of_members)
+            for variant in variants
+        )
         yield Work(model, kind, domain.name, cells, drawn)
 
 
@@ -203,8 +229,8 @@ def asked_variants(plan: Plan) -> list[Variant]:
     found: dict[tuple[Any, ...], Variant] = {}
     for asked in plan.asked:
         variant = Variant(asked.method, asked.settings)
-        found.setdefault(variant.identity, variant)
-    served = {variant.identity for variant in member_variants(plan)}
+        found.setdefault(variant.identity(plan.step), variant)
+    served = {variant.identity(plan.step) for variant in member_variants(plan)}
     return [variant for identity, variant in found.items() if identity not in served]
 
 
@@ -212,15 +238,14 @@ def sweep_variants(plan: Plan) -> list[Variant]:
     """InTEnt with evenly spaced lambdas of each number, but those that are run anyway."""
     if plan.sweep is None:
         return []
-    usual = len(grid(plan.step))
-    asked = {variant.identity for variant in asked_variants(plan)}
+    known = [*member_variants(plan), *asked_variants(plan)]
     found = [
         Variant("intent", {"strategy": name, "lambdas": even(count)})
         for count in sorted({*plan.sweep.members})
         for name in plan.sweep.strategies
-        if not (name in plan.strategies and count == usual)
     ]
-    return [variant for variant in found if variant.identity not in asked]
+    there = {variant.identity(plan.step) for variant in known}
+    return [variant for variant in found if variant.identity(plan.step) not in there]
 
 
 def even(count: int) -> tuple[float, ...]:

@@ -144,5 +144,5 @@ def _table(plan: Plan, cell: Cell, rows: Rows) -> pd.DataFrame:
     model = cell.model
     where: dict[str, Any] = {"task": model.task, "training": model.training}
     where |= {"source": model.source, "target": cell.target, "repeat": model.repeat}
-    where |= cell.variant.columns(members=len(grid(plan.step)))
+    where |= cell.variant.columns(plan.step)
     return pd.DataFrame([{**where, **row} for row in rows], columns=list(COLUMNS))

@@ -58,8 +58,9 @@ def published(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
     if path.name != "rows.csv.gz" or not beside.is_file():
         return counted
     try:
-        kept = pd.read_csv(beside, dtype=dict.fromkeys((*TARGET, "digest"), "str"))
-        kept = kept[list(COLUMNS)].fillna({"digest": UNKNOWN})
+        kinds = dict.fromkeys((*TARGET, "digest"), "str")
+        kept = pd.read_csv(beside, dtype=kinds, keep_default_na=False)  # "NA" may name a target
+        kept = kept[list(COLUMNS)]
         fits = kept.sort_values(TARGET, ignore_index=True).drop(columns="digest")
     except (OSError, ValueError, KeyError) as error:
         raise SittaError(

@@ -84,9 +84,11 @@ class Sweep:
 
 
 def _fingerprint(domain: Domain) -> str:
-    """Names and sizes of its files: quick, and other for other data."""
+    """Names and sizes of its files, and whose they are: quick, and other for other data."""
     files = [path for pair in domain.pairs() for path in (pair.image, pair.mask)]
     text = "\n".join(f"{path.name} {path.stat().st_size}" for path in files)
+    for name, subject in sorted(domain.subjects().items()):  # who is held out depends on it
+        text += f"\n{name} {subject}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -147,6 +149,7 @@ class Plan:
                 "preprocess": task.preprocess.as_dict(),
                 "images_per_target": task.images_per_target,
             }
-            found |= {f"images of {domain}": _fingerprint(domain) for domain in task.domains}
+            for domain in task.domains:  # a folder may serve two tasks, with other masks
+                found[f"images of {task.name}/{domain.name}"] = _fingerprint(domain)
         found |= {f"retrained.{r.name}": asdict(r.training) for r in self.retrained}
         return found

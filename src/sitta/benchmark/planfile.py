@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
-from sitta.adaptation import InTEnt, methods
-from sitta.benchmark.cells import Model, models
+from sitta.adaptation import InTEnt, Method, Source, methods
+from sitta.benchmark.cells import Model, Variant, even
 from sitta.benchmark.measure import TOLERANCE
 from sitta.benchmark.places import Place
 from sitta.benchmark.plan import (
@@ -28,12 +32,16 @@ from sitta.benchmark.rows import PLAIN
 from sitta.benchmark.toml import File, Section
 from sitta.data.domains import LAYOUT, find_domain
 from sitta.data.preprocess import TASKS, Preprocess
+from sitta.errors import InvalidSetting
 from sitta.integration import STRATEGIES
+from sitta.members import grid
 from sitta.models import UNet
 from sitta.settings import LAMBDA, require_known
 from sitta.training import Recipe
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+OF_ALL = {f.name for f in fields(Method) if f.init}  # settings that depend on the network
+ALIKE = 1.5e-9  # lambdas are rounded to nine digits, of which the last may differ
 
 
 def read_plan(path: str | Path, data: str | Path | None = None) -> Plan:
@@ -56,14 +64,14 @@ def read_plan(path: str | Path, data: str | Path | None = None) -> Plan:
     tasks = tuple(_task(tables.section(name), name, root, usual) for name in list(tables.values))
     if not tasks:
         top.fail(("tasks",), "The plan has no task.", allowed="[tasks.<name>] with domains")
-    members = top.section("members")
+    members = _members(top.section("members"))
     plan = Plan(
         tasks,
         _count(top, "repeats", 1),
         training,
-        **_members(members),
+        **members,
         asked=tuple(a for s in top.sections("methods") for a in _asked(s)),
-        sweep=_sweep(top.section("sweep"), tasks) if "sweep" in top.values else None,
+        sweep=_sweep(top, tasks, members["step"]) if "sweep" in top.values else None,
         retrained=_all_retrained(top, tasks, training),
         in_domain=top.take("in_domain", bool, True),
         seed=top.take("seed", int, 0),
@@ -80,10 +88,20 @@ def read_plan(path: str | Path, data: str | Path | None = None) -> Plan:
 def _check_names(top: Section, plan: Plan) -> None:
     """Every model needs a name of its own: results are kept by it."""
     seen: dict[str, Model] = {}
-    for model in models(plan):
+    for place, model in _models(plan):
         if (other := seen.setdefault(str(model), model)) is not model:
             what = f"Two models would have the name {model}: {_said(other)} and {_said(model)}."
-            top.fail((), what, allowed="domains and [[retrained]] that differ in their names")
+            allowed = "domains and [[retrained]] that differ in their names"
+            top.fail(place, what, allowed=allowed, fix="leave one out, or give it another name")
+
+
+def _models(plan: Plan) -> Iterator[tuple[Place, Model]]:
+    """Every model of the first repeat, which has them all, and where the plan asks for it."""
+    for task in plan.tasks:
+        for at, domain in enumerate(task.domains):
+            yield ("tasks", task.name, "domains", at), Model(task.name, domain.name, 0)
+    for at, again in enumerate(plan.retrained):
+        yield ("retrained", at), Model(again.task, again.source, 0, again.name)
 
 
 def _check_repeats(top: Section, plan: Plan) -> None:
@@ -176,7 +194,22 @@ def _preprocess(section: Section, folder: str) -> Preprocess:
     for key in changes:
         if key not in preset:  # the line of its own; what is known may be wrong only together
             section.check((key,), lambda k=key: Preprocess.from_dict({**preset, k: None}))  # type: ignore[misc]
-    return section.check((), lambda: Preprocess.from_dict({**preset, **changes}))
+    return section.check(_culprit(preset, changes), lambda: _changed(preset, changes))
+
+
+def _changed(preset: Mapping[str, Any], changes: Mapping[str, Any]) -> Preprocess:
+    """A preset with changes; ``fit = "none"`` drops its size, for which TOML has no word."""
+    keeps = {"size": None} if changes.get("fit") == "none" else {}
+    return Preprocess.from_dict({**preset, **keeps, **changes})
+
+
+def _culprit(preset: Mapping[str, Any], changes: Mapping[str, Any]) -> Place:
+    """Of changes that are refused, the one without which they would not be, if there is one."""
+    for key in changes:
+        with suppress(InvalidSetting):
+            _changed(preset, {k: v for k, v in changes.items() if k != key})
+            return (key,)
+    return ()
 
 
 def _check_name(section: Section, key: Place, name: str) -> None:
@@ -187,9 +220,7 @@ def _check_name(section: Section, key: Place, name: str) -> None:
 
 
 def _members(section: Section) -> dict[str, Any]:
-    lambdas = section.several("lambdas", float, LAMBDAS)
-    for at, lam in enumerate(lambdas):
-        _lambda(section, ("lambdas", at), lam)
+    lambdas = _lambdas(section, LAMBDAS)
     if 1.0 not in lambdas:
         what = "'lambdas' lacks 1, the source model, which all else is compared with."
         section.fail(("lambdas",), what, got=str(list(lambdas)))
@@ -212,9 +243,20 @@ def _strategies(section: Section, usual: tuple[str, ...]) -> tuple[str, ...]:
     return found
 
 
-def _lambda(section: Section, key: Place, lam: float) -> None:
-    if not LAMBDA.accepts(lam):
-        section.fail(key, "A lambda is out of range.", allowed=LAMBDA.range, got=str(lam))
+def _lambdas(section: Section, usual: Sequence[float]) -> tuple[float, ...]:
+    """Lambdas in range, each with a name of its own: results are kept by it."""
+    found = section.several("lambdas", float, usual)
+    seen: dict[str, float] = {}
+    for at, lam in enumerate(found):
+        place: Place = ("lambdas", at)
+        if not LAMBDA.accepts(lam):
+            section.fail(place, "A lambda is out of range.", allowed=LAMBDA.range, got=str(lam))
+        other = seen.setdefault(str(Variant("source", {"lam": lam})), lam)
+        if other != lam:
+            what = f"'lambdas' holds {other!r} and {lam!r}, which results could not tell apart."
+            allowed = "lambdas that differ in their first 9 digits"
+            section.fail(place, what, allowed=allowed, fix="leave one of them out")
+    return found
 
 
 def _asked(section: Section) -> list[Asked]:
@@ -229,37 +271,70 @@ def _asked(section: Section) -> list[Asked]:
     for key, value in settings.items():
         inner.check((key,), lambda k=key: require_known(kind.__name__, {k: None}, kind))  # type: ignore[misc]
         inner.check((key,), lambda k=key, v=value: kind(nn.BatchNorm2d(1), **{k: v}))  # type: ignore[misc]
-    lambdas = section.several("lambdas", float, ())
+        if key in OF_ALL:
+            inner.check((key,), lambda k=key, v=value: _try({k: v}))  # type: ignore[misc]
+    lambdas = _lambdas(section, ())
     if lambdas:
         section.check(("lambdas",), lambda: require_known(kind.__name__, {"lam": 0}, kind))
         if "lam" in settings:
             what = "'lam' is set beside 'lambdas', which say the same."
             inner.fail(("lam",), what, allowed="one of the two")
     for at, lam in enumerate(lambdas):
-        _lambda(section, ("lambdas", at), lam)
         every = {**settings, "lam": lam}
         section.check(("lambdas", at), lambda s=every: kind(nn.BatchNorm2d(1), **s))  # type: ignore[misc]
     own = section.take("default", bool, not lambdas)
     section.end()
-    found = [Asked(name, {**settings, "lam": lam}) for lam in lambdas]
-    return [*found, Asked(name, settings)] if own else found
+    changed = _not_default(kind, settings)
+    found = [Asked(name, {**changed, "lam": lam}) for lam in lambdas]
+    return [*found, Asked(name, changed)] if own else found
 
 
-def _sweep(section: Section, tasks: tuple[Task, ...]) -> Sweep:
+def _try(settings: dict[str, Any]) -> None:
+    """Run a method on a network that, like all of a plan, gives one tensor of one channel.
+
+    Whether activation and output fit shows only there. All methods treat them alike, so that the
+    cheapest will do.
+    """
+    Source(nn.BatchNorm2d(1), **settings)(torch.linspace(0, 1, 64).view(1, 8, 8))
+
+
+def _not_default(kind: type[Method], settings: dict[str, Any]) -> dict[str, Any]:
+    """What changes a method, so that a variant has one name; the rows tell lambda in any case."""
+    usual = {f.name: f.default for f in fields(kind)}
+    return {k: v for k, v in settings.items() if k == "lam" or v != usual[k]}
+
+
+def _sweep(top: Section, tasks: tuple[Task, ...], step: float) -> Sweep:
+    section = top.section("sweep")
     named = section.several("tasks", str, [tasks[0].name])
     for at, name in enumerate(named):
         _require_task(section, ("tasks", at), name, tasks)
-    members = section.several("members", int)
-    if not members:
-        section.fail(("members",), "'members' is empty.", allowed="numbers of members, 2 or more")
-    for at, count in enumerate(members):
-        if count < 2:
-            section.fail(("members", at), "A sweep needs 2 members or more.", got=str(count))
+    members = _numbers(section, grid(step))
     sweep = Sweep(
         named, members, _strategies(section, ("average", "ent-baln")), _count(section, "repeats", 1)
     )
     section.end()
     return sweep
+
+
+def _numbers(section: Section, usual: tuple[float, ...]) -> tuple[int, ...]:
+    """Numbers of members, none of which stands for other lambdas in the plan's own grid."""
+    found = section.several("members", int)
+    if not found:
+        section.fail(("members",), "'members' is empty.", allowed="numbers of members, 2 or more")
+    for at, count in enumerate(found):
+        if count < 2:
+            section.fail(("members", at), "A sweep needs 2 members or more.", got=str(count))
+        if count == len(usual) and not _alike(usual, even(count)):
+            what = f"The step of [members] gives {count} members, too, which are not evenly spaced."
+            allowed = f"with this step, any number but {count}: rows could not tell them apart"
+            fix = f"take another step in [members], or leave {count} out here"
+            section.fail(("members", at), what, allowed=allowed, fix=fix)
+    return found
+
+
+def _alike(some: Sequence[float], others: Sequence[float]) -> bool:
+    return all(abs(a - b) < ALIKE for a, b in zip(some, others, strict=True))
 
 
 def _require_task(section: Section, key: Place, name: str, tasks: tuple[Task, ...]) -> Task:

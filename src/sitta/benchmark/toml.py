@@ -120,7 +120,7 @@ class Section:
         except PlanError:
             raise
         except SittaError as error:
-            self.fail(key, error.what, allowed=error.allowed, got=error.got)
+            self.fail(key, error.what, allowed=error.allowed, got=error.got, fix=error.fix)
 
     @property
     def title(self) -> str:
@@ -128,10 +128,12 @@ class Section:
         names = ".".join(str(part) for part in self.place if isinstance(part, str))
         return f"[{names}]" if names else "The plan"
 
-    def fail(self, key: Place, what: str, *, allowed: str = "", got: str = "") -> NoReturn:
+    def fail(
+        self, key: Place, what: str, *, allowed: str = "", got: str = "", fix: str = ""
+    ) -> NoReturn:
         """Complain about a value, or about one element of a list: ``(key, its number)``."""
         line = self.file.line((*self.place, *key))
-        raise PlanError(f"{self.file.path}, line {line}: {what}", allowed=allowed, got=got)
+        raise PlanError(f"{self.file.path}, line {line}: {what}", allowed=allowed, got=got, fix=fix)
 
 
 WORDS: dict[type, str] = {

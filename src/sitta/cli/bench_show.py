@@ -184,9 +184,10 @@ def collect(
         list[Path], typer.Argument(help="Folders of runs of one plan, or their rows.csv.gz.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")],
+    limit: Annotated[float, typer.Option(min=0, help="MB that rows.csv.gz may have.")] = 8.0,
 ) -> None:
     """Files to publish: rows without names of files, means of splits, tables and figures."""
-    from sitta.benchmark.collect import Part, merge
+    from sitta.benchmark.collect import Part, contradictions, merge
     from sitta.benchmark.collect import collect as gather
     from sitta.benchmark.figures import save
     from sitta.benchmark.rows import load
@@ -194,7 +195,7 @@ def collect(
 
     parts = [Part.load(path) for path in results]
     whole = merge(parts)
-    gather(whole, out)
+    gather(whole, out, limit)
     written = load(out / "rows.csv.gz")  # with fewer digits: tables are those of what is published
     tables = build(written)
     for form in SUFFIXES:
@@ -205,6 +206,9 @@ def collect(
         if len(parts) > 1 and not part.known:
             said = "images were compared by their number alone: no digest of them is beside it."
             typer.echo(f"{path}: {said}", err=True)
+    if count := contradictions(parts):
+        said = "rows are in several of these with another Dice: those of the first count."
+        typer.echo(f"{count:,} {said}", err=True)
     typer.echo(f"{len(written):,} rows in {out}")
 
 

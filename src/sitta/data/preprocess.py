@@ -73,8 +73,20 @@ class Preprocess:
                 raise InvalidSetting(
                     f"{name} needs one number a side.", allowed=f"{self.dims}", got=str(given)
                 )
-        if (self.fit == "none") != (self.size is None):
-            raise InvalidSetting('size and fit="none" exclude each other.', got=f"{self.size}")
+        self._require_size_or_none()
+
+    def _require_size_or_none(self) -> None:
+        """A size is what there is to fit to."""
+        keeps = self.fit == "none"
+        if keeps == (self.size is None):
+            return
+        leave = "leave the size out (in Python: size=None), or choose another fit"
+        raise InvalidSetting(
+            f'fit="{self.fit}" {"takes no" if keeps else "needs a"} size.',
+            allowed='fit="resize" or fit="crop" with a size, fit="none" without',
+            got=f"size {self.size}",
+            fix=leave if keeps else 'give a size, or fit="none"',
+        )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Preprocess:
