@@ -103,6 +103,7 @@ def test_a_person_who_stops_a_run_sees_no_code_and_can_go_on(tmp_path):
     process = FORKED.Process(target=apart, args=([*words, "--workers", "2"], tmp_path, str(err)))
     process.start()
     while not any((tmp_path / "out").glob("locks/*")):
+        assert process.is_alive(), err.read_text()
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
     process.join()
