@@ -4,6 +4,7 @@ import pytest
 
 from sitta.benchmark.findings import findings
 from sitta.benchmark.results import Results, unfinished
+from sitta.benchmark.tables import TABLES
 from tests.benchmark.synthetic import make
 
 
@@ -23,13 +24,26 @@ def test_every_task_and_the_harm_have_a_sentence(rows):
     assert said[5].endswith("points above it.")
 
 
+def test_what_is_best_in_hindsight_has_its_sentence(rows):
+    table = TABLES["paired"](rows)[0].data
+    last = table[table["task"] == "mean over tasks"].set_index("against").iloc[-2:]
+    for one, (name, row) in zip(findings(rows)[-2:], last.iterrows(), strict=True):
+        change = f"InTEnt {row.difference:+.1f} points of Dice [{row.low:+.1f}, {row.high:+.1f}]"
+        assert one == f"{change} against the {name}, chosen in hindsight.".replace("up: ", "up, ")
+    assert [name.split(" (")[0].split(":")[0] for name in last.index] == [
+        "best fixed lambda of each task",
+        "runner-up",
+    ]
+    assert "against the runner-up, " in findings(rows[rows["task"] == "chest"])[-1]
+
+
 def test_one_image_has_no_interval(rows):
     assert "[" not in findings(rows[rows["image"] == "image-000"])[0]
 
 
 def test_a_mixture_may_beat_the_oracle(rows):
     poor = rows.assign(dice=rows["dice"].where(rows["method"] != "oracle", 0.1))
-    assert "points below it" in findings(poor)[-1]
+    assert "points below it" in findings(poor)[5]
 
 
 def test_other_numbers_of_members_have_their_sentences(rows):

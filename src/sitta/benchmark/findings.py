@@ -9,6 +9,7 @@ import pandas as pd
 
 from sitta.benchmark.paired import Comparison, by_split, by_task, differences
 from sitta.benchmark.scores import OVER_TASKS, scores, shifted
+from sitta.benchmark.tables.differences import Row, against_strongest
 from sitta.benchmark.tables.listing import Listing
 
 
@@ -22,7 +23,8 @@ def findings(rows: pd.DataFrame) -> list[str]:
         return []
     wide = scores(cross)
     best = wide[known.oracle[0].label] if known.oracle else None
-    return list(_sentences(wide[known.intent.label], wide[known.source.label], best))
+    said = _sentences(wide[known.intent.label], wide[known.source.label], best)
+    return [*said, *_rivals(against_strongest(cross, wide, known))]
 
 
 def _sentences(intent: pd.Series, source: pd.Series, best: pd.Series | None) -> Iterator[str]:
@@ -31,7 +33,8 @@ def _sentences(intent: pd.Series, source: pd.Series, best: pd.Series | None) -> 
     for task, one in found.items():
         if task != OVER_TASKS or len(found) > 2:
             said = _shares(one, of_all=task != OVER_TASKS)
-            yield f"{_place(task)}: InTEnt {_change(one)} against the source model; {said}."
+            change = _change(one.difference, one.low, one.high)
+            yield f"{_place(task)}: InTEnt {change} against the source model; {said}."
     splits = by_split(gain)
     hurt = [key for key, one in splits.items() if one.difference < 0]
     sure = [key for key in hurt if splits[key].high < 0]
@@ -45,13 +48,22 @@ def _sentences(intent: pd.Series, source: pd.Series, best: pd.Series | None) -> 
         yield f"An oracle that knows the best lambda of each image is {abs(left):.1f} points {how}."
 
 
+def _rivals(found: list[Row]) -> Iterator[str]:
+    """How InTEnt stands against what is best in hindsight, over tasks."""
+    for row in found:
+        if row["task"] == OVER_TASKS:
+            change = _change(*(float(str(row[name])) for name in ("difference", "low", "high")))
+            rival = str(row["against"]).replace(": ", ", ")
+            yield f"InTEnt {change} against the {rival}, chosen in hindsight."
+
+
 def _place(task: str) -> str:
     return task.capitalize() if task == OVER_TASKS else f"On {task}"
 
 
-def _change(one: Comparison) -> str:
-    ends = "" if math.isnan(one.low) else f" [{one.low:+.1f}, {one.high:+.1f}]"
-    return f"{one.difference:+.1f} points of Dice{ends}"
+def _change(difference: float, low: float, high: float) -> str:
+    ends = "" if math.isnan(low) else f" [{low:+.1f}, {high:+.1f}]"
+    return f"{difference:+.1f} points of Dice{ends}"
 
 
 def _shares(one: Comparison, of_all: bool) -> str:

@@ -79,13 +79,7 @@ def paired(rows: pd.DataFrame) -> list[Table]:
     if known.source is None:
         return []
     wide = scores(shown)
-    found = _against_source(wide, known)
-    if known.intent is not None:
-        intent = known.intent.label
-        drawn = partly(shown, known.fixed)  # asked for beside the members
-        fixed = [v for v in known.fixed if v.label not in drawn]
-        found += _against_fixed(wide, intent, fixed)
-        found += _against_runner_up(wide, intent, labels(known.rivals))
+    found = [*_against_source(wide, known), *against_strongest(shown, wide, known)]
     tasks = [*dict.fromkeys(wide.index.get_level_values("task")), OVER_TASKS]
     tasks = tasks if len(tasks) > 2 else tasks[:-1]
     data = pd.DataFrame([row for task in tasks for row in found if row["task"] == task])
@@ -94,6 +88,23 @@ def paired(rows: pd.DataFrame) -> list[Table]:
     data.insert(data.columns.get_loc("p") + 1, "p_holm", holm(data["p"]))
     lead = [Column(name.capitalize(), (name,), text) for name in ("task", "variant", "against")]
     return [tabulate("paired", "Paired differences", PAIRED, data, [*lead, *FIGURES], lead=3)]
+
+
+def against_strongest(shown: pd.DataFrame, wide: pd.DataFrame, known: Listing) -> list[Row]:
+    """InTEnt against what is best in hindsight: a fixed lambda, and a method of others.
+
+    Args:
+        shown: Rows of splits.
+        wide: Their scores.
+        known: Their variants.
+    """
+    if known.intent is None:
+        return []
+    drawn = partly(shown, known.fixed)  # asked for beside the members
+    fixed = [v for v in known.fixed if v.label not in drawn]
+    intent = known.intent.label
+    rivals = _against_runner_up(wide, intent, labels(known.rivals))
+    return [*_against_fixed(wide, intent, fixed), *rivals]
 
 
 def _against_source(wide: pd.DataFrame, known: Listing) -> list[Row]:
