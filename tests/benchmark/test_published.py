@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from sitta.benchmark import render
+from sitta.benchmark.paired import intervals
 from sitta.benchmark.rows import load
 from sitta.benchmark.scores import in_common, shifted, task_means
 from sitta.benchmark.tables import TABLES, build
+from sitta.benchmark.tables.table import within
 from tests.benchmark.loops import INTENT, ORACLE, SOURCE
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "results"
@@ -20,6 +22,7 @@ LABELS = {
     "oracle λ": ORACLE,
     "InTEnt": INTENT,
     "InTEnt, sharpness": "InTEnt sharpness",
+    "InTEnt, empty members last": "InTEnt ent-baln (empty=uninformative)",
     "InTEnt, mixed in the layers": f"InTEnt ent-baln ({IN_LAYERS})",
     "λ 0.5, mixed in the layers": f"Fixed lambda 0.5 ({IN_LAYERS})",
     "MEMO at its own prior, 8 views": "MEMO (views=8)",
@@ -75,7 +78,21 @@ def test_methods_on_the_draw(rows):
         assert cells == [a if a == b else f"{a} to {b}" for a, b in spans], name
 
 
-def test_tables_are_those_of_the_rows(rows):
-    for table in build(rows):
-        text = (PUBLISHED / "tables" / f"{table.name}.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("name", "heading"), [("grey", "## Grey matter"), ("empty", "## If")])
+def test_members_on_all_images_beside_the_plan(name, heading):
+    found = load(PUBLISHED / name)
+    said = readme_table(RESULTS, heading)
+    assert {"source (λ 1)", "InTEnt", "oracle λ"} < said.keys()
+    means = task_means(in_common(shifted(found), [labels(each)[0] for each in said]))
+    ends = intervals(in_common(shifted(found), [labels(each)[0] for each in said]))
+    for at, (each, cells) in enumerate(said.items()):
+        tasks = list(means.index[:-1])
+        values = [(means.loc[t, labels(each)[0]], ends[t][0][at], ends[t][1][at]) for t in tasks]
+        assert [within(*value) for value in values] == cells, each
+
+
+@pytest.mark.parametrize("name", ["", "grey"])
+def test_tables_are_those_of_the_rows(name):
+    for table in build(load(PUBLISHED / name)):
+        text = (PUBLISHED / name / "tables" / f"{table.name}.md").read_text(encoding="utf-8")
         assert text == render.to_markdown(table), table.name
