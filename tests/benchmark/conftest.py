@@ -23,3 +23,11 @@ def plan(place):
 def results(place, plan):
     """Of a run in one process that nothing disturbed."""
     return run(plan, place / "whole")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """With a plan and its images, of which nothing has been run."""
+    made = tmp_path_factory.mktemp("plan")
+    tiny.make(made)
+    return made

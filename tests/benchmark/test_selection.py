@@ -9,15 +9,7 @@ from sitta.benchmark.planfile import read_plan
 from sitta.benchmark.scope import scope
 from sitta.benchmark.selection import select
 from sitta.errors import InvalidSetting
-from tests.benchmark.tiny import PLAN, make
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("selection")
-    make(place)
-    return place
-
+from tests.benchmark.tiny import PLAN
 
 SECOND = """
 [tasks.other]
