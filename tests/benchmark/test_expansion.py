@@ -20,8 +20,7 @@ from sitta.benchmark.scope import scope
 from sitta.data import phantom
 from sitta.errors import InvalidSetting
 from sitta.training.samples import load
-from tests.benchmark.test_plan import reading
-from tests.benchmark.tiny import PLAN, make
+from tests.benchmark.tiny import PLAN, make, reading
 
 
 def test_a_plan_expands_to_every_split_repeat_and_variant(folder):

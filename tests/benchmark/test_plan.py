@@ -13,16 +13,9 @@ from sitta.benchmark.cells import (
     models,
     sweep_variants,
 )
-from sitta.benchmark.planfile import read_plan
 from sitta.benchmark.toml import File, PlanError
 from sitta.errors import InvalidSetting
-from tests.benchmark.tiny import PLAN, make
-
-
-def reading(folder, text):
-    path = folder / "wrong.toml"
-    path.write_text(text)
-    return read_plan(path)
+from tests.benchmark.tiny import PLAN, make, reading
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sitta.benchmark.plan import Plan
+from sitta.benchmark.planfile import read_plan
 from sitta.data import phantom
 
 PLAN = """\
@@ -52,3 +54,10 @@ def make(folder: Path, text: str = PLAN, images: int = 5) -> Path:
     path = folder / "plan.toml"
     path.write_text(text)
     return path
+
+
+def reading(folder: Path, text: str) -> Plan:
+    """A plan of this text, right or wrong, beside the images of a folder."""
+    path = folder / "other.toml"
+    path.write_text(text)
+    return read_plan(path)
