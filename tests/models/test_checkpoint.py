@@ -4,18 +4,18 @@ import hashlib
 import json
 import runpy
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 import sitta
-from sitta import storage
+from sitta._util import files
+from sitta.calibration.limits import limits
 from sitta.models import UNet, checkpoint
-from sitta.training.calibrate import limits
+from tests import ROOT
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+SCRIPTS = ROOT / "scripts"
 SMALL = {"channels": 4, "multipliers": (1, 2)}
 
 
@@ -44,7 +44,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def full_disk(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage.os, "fsync", full_disk)
+    monkeypatch.setattr(files.os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space"):
         sitta.models.save(net, path, {"other": 1})
     assert path.read_bytes() == before

@@ -1,7 +1,5 @@
 """The improved U-Net: structure, sizes, presets, published checkpoints."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -10,8 +8,9 @@ from torch import nn
 import sitta
 from sitta.models import UNet
 from sitta.models.blocks import Attention, Down, ResBlock, Up, pad_to_multiple
+from tests import ROOT
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "weights.safetensors"
+GOLDEN = ROOT / "tests" / "golden" / "weights.safetensors"
 
 
 def millions(net):

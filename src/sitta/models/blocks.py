@@ -34,14 +34,9 @@ def norm_silu_conv(dims: int, inputs: int, outputs: int, *, zero: bool = False) 
 
 
 class ResBlock(nn.Module):
-    """A residual block of two normalised convolutions, or of the first one alone.
+    """A residual block of two normalised convolutions, or of the first one alone (``full=False``).
 
-    Args:
-        dims: Spatial dimensions.
-        inputs: Channels in.
-        outputs: Channels out.
-        full: Whether the second half is there (the published network never calls it).
-        dropout: Probability before the last convolution, in training.
+    The published network never calls its second half. Dropout comes before the last convolution.
     """
 
     def __init__(
@@ -65,12 +60,7 @@ class ResBlock(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention over all positions of a map.
-
-    Args:
-        channels: Channels in and out.
-        heads: Attention heads, which divide the channels.
-    """
+    """Self-attention over all positions of a map; ``heads`` must divide ``channels``."""
 
     def __init__(self, channels: int, heads: int) -> None:
         super().__init__()
@@ -91,17 +81,12 @@ class Attention(nn.Module):
         return out
 
 
-class Down(nn.Module):
+class Down(nn.Sequential):
     """Half the resolution by a convolution of stride 2."""
 
     def __init__(self, dims: int, channels: int) -> None:
         super().__init__()
         self.conv = CONV[dims](channels, channels, 3, stride=2, padding=1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Convolve."""
-        out: Tensor = self.conv(x)
-        return out
 
 
 class Up(nn.Sequential):
@@ -114,14 +99,6 @@ class Up(nn.Sequential):
 
 
 def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:
-    """Grow every spatial side to a multiple, at its end, by repeating the last value.
-
-    Example:
-        >>> pad_to_multiple(torch.ones(1, 1, 5, 8), 4).shape
-        torch.Size([1, 1, 8, 8])
-    """
-    missing = [-n % multiple for n in x.shape[2:]]
-    if not any(missing):
-        return x
-    pads = [p for n in reversed(missing) for p in (0, n)]
-    return F.pad(x, pads, mode="replicate")
+    """Grow every spatial side to a multiple, at its end, by repeating the last value."""
+    pads = [p for n in reversed(x.shape[2:]) for p in (0, -n % multiple)]
+    return F.pad(x, pads, mode="replicate") if any(pads) else x

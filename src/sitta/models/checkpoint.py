@@ -1,4 +1,4 @@
-"""Checkpoints: one safetensors file that holds weights and all that is needed to use them."""
+"""Checkpoints: one safetensors file with the weights and the metadata to use them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 from torch import nn
 
-from sitta.errors import SittaError, UnsupportedModel
-from sitta.models.unet import UNet
+from sitta._util.files import atomic_write
+from sitta._util.names import did_you_mean
+from sitta.errors import InvalidSetting, SittaError, UnsupportedModel
+from sitta.models.unet import UNet, filled
 from sitta.models.zoo import card, entries, lookup, verify
-from sitta.storage import finished
 
 __all__ = ["card", "find", "load", "save"]
 
@@ -20,13 +21,9 @@ ARCHITECTURES: dict[str, type[nn.Module]] = {"UNet": UNet}
 
 
 def save(model: UNet, path: str | Path, about: Mapping[str, Any], *, half: bool = False) -> None:
-    """Write a checkpoint: to a temporary name first, so that there is never half a file.
+    """Write a trained network to a ``.safetensors`` file, atomically; ``half`` halves its size.
 
-    Args:
-        model: The trained network.
-        path: Where to, ``.safetensors``.
-        about: What else to know: source, preprocessing, figures, the command that made it.
-        half: Store in half precision.
+    ``about`` is its metadata: source, preprocessing, metrics, the command that made it.
     """
     from safetensors.torch import save as serialise
 
@@ -35,23 +32,12 @@ def save(model: UNet, path: str | Path, about: Mapping[str, Any], *, half: bool 
         for name, t in model.state_dict().items()
     }
     described = {"architecture": type(model).__name__, "config": model.config, **about}
-    with finished(Path(path)) as draft:
+    with atomic_write(Path(path)) as draft:
         draft.write_bytes(serialise(tensors, metadata={"sitta": json.dumps(described)}))
 
 
 def find(name_or_path: str | Path) -> Path:
-    """The file that a name or a path stands for.
-
-    Args:
-        name_or_path: A model that ships with Sitta, one of the zoo, or a path; in that order.
-
-    Raises:
-        SittaError: There is none, or the zoo's file is not the one that its checksum tells of.
-
-    Example:
-        >>> find("phantom-alder").name
-        'phantom-alder.safetensors'
-    """
+    """The file of a model of the zoo, compared with its checksum, or else of a path."""
     entry = lookup(str(name_or_path))
     if entry is not None:
         verify(entry)
@@ -59,11 +45,11 @@ def find(name_or_path: str | Path) -> Path:
     path = Path(name_or_path)
     if path.is_file():
         return path
-    names = ", ".join(known.name for known in entries())
+    names = [entry.name for entry in entries()]
     raise SittaError(
-        f"There is no model or file '{name_or_path}'.",
-        allowed=f"a path to a .safetensors checkpoint, or one of: {names}",
-        fix="sitta zoo tells what these are, and where more come from",
+        f"There is no model or file '{name_or_path}'.{did_you_mean(name_or_path, names)}",
+        allowed=f"a path to a .safetensors checkpoint, or one of: {', '.join(names)}",
+        fix="sitta zoo lists these models",
     )
 
 
@@ -71,11 +57,10 @@ def load(name_or_path: str | Path) -> nn.Module:
     """A trained model, ready to use, by name or from a checkpoint file.
 
     Args:
-        name_or_path: A model that ships with Sitta, such as ``phantom-alder``; one of the zoo,
-            such as ``chest-mcu``; or a path.
+        name_or_path: A model of the zoo, such as ``chest-mcu``, or a path.
 
     Returns:
-        The network in evaluation mode, in float32, with what its file says about it in ``.card``.
+        The network in evaluation mode, in float32, with the metadata of its file in ``.card``.
 
     Example:
         >>> import torch
@@ -93,10 +78,14 @@ def load(name_or_path: str | Path) -> nn.Module:
             allowed=", ".join(ARCHITECTURES),
             got=str(about.get("architecture")),
         )
-    weights = {k: v.float() if v.is_floating_point() else v for k, v in load_file(path).items()}
     try:
-        model = ARCHITECTURES[about["architecture"]](**about["config"])
-        model.load_state_dict(weights)
+        model = filled(ARCHITECTURES[about["architecture"]], about["config"], load_file(path))
+    except InvalidSetting as error:
+        raise UnsupportedModel(
+            f"The card in {path} describes a network that cannot be built: {error.what}",
+            allowed=error.allowed,
+            got=error.got,
+        ) from error
     except (RuntimeError, KeyError, TypeError) as error:
         raise UnsupportedModel(f"The weights in {path} do not fit their own card.") from error
     model.card = about  # type: ignore[assignment]  # a plain attribute

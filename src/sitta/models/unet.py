@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from sitta._util.names import unknown_name
+from sitta._util.settings import Constraint
+from sitta._util.untrusted import shown
 from sitta.errors import InvalidSetting, UnsupportedModel
-from sitta.models.blocks import (
-    CONV,
-    Attention,
-    Down,
-    ResBlock,
-    Up,
-    norm_silu_conv,
-    pad_to_multiple,
-)
+from sitta.models.blocks import CONV, Attention, Down, ResBlock, Up, norm_silu_conv, pad_to_multiple
 
+M = TypeVar("M", bound=nn.Module)
 PRESETS: dict[str, dict[str, Any]] = {
     "compact": {"channels": 16, "multipliers": (1, 2, 4, 4), "blocks": 1},
     "paper": {"channels": 64, "multipliers": (1, 2, 4, 8), "dropout": 0.1},
     "reference": {"channels": 64, "multipliers": (1, 2, 4, 8), "full_blocks": False},
 }
+_width = partial(Constraint, low=1, high=1024, whole=True)
+BOUNDS = {  # a card may come from anyone: what is built stays small until its weights are there
+    "in_channels": _width("channels of the image"),
+    "out_channels": _width("channels of the logits"),
+    "channels": _width("channels at full resolution"),
+    "multipliers": _width("channels of each level", high=64, many=True),
+    "blocks": _width("residual blocks of each level", high=16),
+    "heads": _width("attention heads"),
+    "dropout": Constraint("dropout in training", low=0, high=1),
+    "dims": Constraint("of an image", low=2, high=3, whole=True),
+}
+LEVELS = 10  # halvings of the sides
 
 
 class UNet(nn.Module):
@@ -62,8 +71,8 @@ class UNet(nn.Module):
     ) -> None:
         super().__init__()
         self.config = {k: v for k, v in locals().items() if k not in ("self", "__class__")}
-        self.config["multipliers"] = tuple(multipliers)
         self._check()
+        self.config["multipliers"] = tuple(multipliers)
         self.stride = 2 ** (len(multipliers) - 1)
         widths = [channels * m for m in multipliers]
 
@@ -102,7 +111,7 @@ class UNet(nn.Module):
             skips.append(x)
         x = self.middle(x)
         for part in self.up:
-            x = torch.cat([x, skips.pop()], dim=1)  # not in the call: what was x before can go
+            x = torch.cat([x, skips.pop()], dim=1)  # not in the call: frees the previous x
             x = part(x)
         x = self.head(x)
         for axis, n in enumerate(size, start=2):
@@ -111,49 +120,45 @@ class UNet(nn.Module):
 
     @classmethod
     def preset(cls, name: str, in_channels: int = 1, out_channels: int = 1, **more: Any) -> UNet:
-        """A network by name.
+        """A network by name; ``more`` are other arguments of ``UNet``.
 
-        Args:
-            name: ``compact`` (16 channels, for CPUs), ``paper`` (64 channels, full residual
-                blocks), or ``reference`` (what the published code runs).
-            in_channels: Channels of the image.
-            out_channels: Channels of the logits.
-            **more: Other arguments of ``UNet``.
+        ``compact`` has 16 channels, for CPUs; ``paper`` has 64 and full residual blocks;
+        ``reference`` is the network that the published code runs.
         """
         if name not in PRESETS:
-            raise InvalidSetting(
-                "There is no such preset.", allowed=", ".join(PRESETS), got=repr(name)
-            )
+            raise unknown_name("preset", name, PRESETS)
         return cls(in_channels, out_channels, **{**PRESETS[name], **more})
 
     @classmethod
     def from_reference(cls, state_dict: Mapping[str, Tensor], heads: int = 4) -> UNet:
         """The network of a checkpoint of the published code, with its weights.
 
-        The configuration is read off the shapes. Only what the published forward pass uses is
-        loaded: it never calls the second half of its residual blocks.
-
-        Args:
-            state_dict: As loaded from the published file, with or without ``module.`` prefixes.
-            heads: Attention heads, which no shape tells.
+        The configuration is read off the shapes, except the attention heads. Only what the
+        published forward pass uses is loaded: it never calls the second half of its residual
+        blocks. Names may start with ``module.``.
         """
         from sitta.models.reference import read_reference
 
         try:
             config, weights = read_reference(state_dict)
-            net = cls(**config, heads=heads)
-            net.load_state_dict(weights)
-        except (RuntimeError, KeyError) as error:
+            net = filled(cls, {**config, "heads": heads}, weights)
+        except (RuntimeError, KeyError, ValueError, IndexError, ZeroDivisionError) as error:
             raise UnsupportedModel(f"The checkpoint does not fit the network: {error}") from error
         return net.eval()
 
     def _check(self) -> None:
         c = self.config
-        if c["dims"] not in CONV:
-            raise InvalidSetting("dims is out of range.", allowed="2 or 3", got=repr(c["dims"]))
-        if not c["multipliers"] or min(c["multipliers"]) < 1:
+        for name, bounds in BOUNDS.items():
+            bounds.check(name, c[name])
+        if not isinstance(c["full_blocks"], bool):
             raise InvalidSetting(
-                "multipliers must be whole numbers >= 1.", got=str(c["multipliers"])
+                "full_blocks is out of range.", allowed="True or False", got=shown(c["full_blocks"])
+            )
+        if len(c["multipliers"]) > LEVELS:
+            raise InvalidSetting(
+                "multipliers holds too many levels.",
+                allowed=f"up to {LEVELS}",
+                got=str(len(c["multipliers"])),
             )
         deepest = c["channels"] * c["multipliers"][-1]
         if deepest % c["heads"]:
@@ -161,3 +166,19 @@ class UNet(nn.Module):
                 "heads must divide the channels of the deepest level.",
                 got=f"{c['heads']} heads for {deepest} channels",
             )
+
+
+def filled(kind: type[M], config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> M:
+    """A network of a configuration and its weights; both may come from anyone.
+
+    It is built without memory, so that only as much is used as the weights themselves take.
+    """
+    with torch.device("meta"):
+        net = kind(**config)
+    types = {name: tensor.dtype for name, tensor in net.state_dict().items()}
+    own = {  # copies: tensors of a file change with it, or end the process if it is cut short
+        name: tensor.detach().to("cpu", types.get(name), copy=True).contiguous()
+        for name, tensor in weights.items()
+    }
+    net.load_state_dict(own, assign=True)
+    return net
