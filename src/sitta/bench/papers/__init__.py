@@ -1,0 +1,1 @@
+"""Published results that stand beside ours."""

@@ -1,0 +1,1 @@
+"""Plans: what to train and run, read and checked before anything starts."""

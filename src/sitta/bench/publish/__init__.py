@@ -1,0 +1,1 @@
+"""Results and models for readers: rows, pages, model cards, the zoo."""

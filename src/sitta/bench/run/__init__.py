@@ -1,0 +1,1 @@
+"""Running a plan: workers, cells, measurements and the results folder."""

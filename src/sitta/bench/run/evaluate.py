@@ -1,0 +1,107 @@
+"""Fill cells: one model, one target, every image, all that shares a pass in one pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from operator import itemgetter
+from typing import Any
+
+import pandas as pd
+from torch import nn
+
+from sitta.adaptation import Method
+from sitta.adaptation.shared_pass import shares, together
+from sitta.bench.plan.cells import Cell, Job, by_pass
+from sitta.bench.plan.images import images
+from sitta.bench.plan.request import MethodRequest
+from sitta.bench.plan.schema import Plan
+from sitta.bench.run.measure import measure
+from sitta.bench.stats.rows import COLUMNS, TRUST
+from sitta.bench.variant import ORACLE, Variant
+from sitta.core.members import grid
+from sitta.data.samples import Samples
+from sitta.models import load
+from sitta.prediction.prediction import Prediction
+
+PIXELS = 128 * 128  # of the images in one pass: on a core, more at once only crowd the caches
+AT_ONCE = 16  # members in one pass
+
+Rows = list[dict[str, Any]]
+Write = Callable[[Cell, pd.DataFrame], None]
+Run = Callable[[Sequence[Method]], list[Rows]]
+InDraw = frozenset[tuple[str, int]]
+
+
+def evaluate(plan: Plan, job: Job, checkpoint: str, cells: Sequence[Cell], write: Write) -> None:
+    """Predict and measure cells of a job; ``write`` is given each cell once it is complete."""
+    model = load(checkpoint)
+    run = partial(_run, plan, *images(plan, job))
+    for group in by_pass(plan, cells):
+        for cell, rows in _of_group(plan, group, model, run):
+            write(cell, _table(plan, cell, rows))
+
+
+def _of_group(
+    plan: Plan, cells: Sequence[Cell], model: nn.Module, run: Run
+) -> Iterator[tuple[Cell, Rows]]:
+    """Rows of cells that share their members; the oracle picks from those of the grid."""
+    lambdas = [MethodRequest("source", {"lam": lam}) for lam in grid(plan.step)]
+    choice = {request.variant(plan.step): request for request in lambdas}
+    keys = {cell.request.variant(plan.step): cell for cell in cells}
+    requests = {key: cell.request for key, cell in keys.items() if key.method != ORACLE}
+    if len(requests) < len(keys):
+        requests = {**choice, **requests}
+    every = run([request.build(model) for request in requests.values()])
+    by_variant: dict[Variant, Rows] = dict(zip(requests, every, strict=True))
+    for key, cell in keys.items():
+        if key.method == ORACLE:  # has the best lambda of every image; of equals, the first
+            images = zip(*(by_variant[fixed] for fixed in choice), strict=True)
+            yield cell, [max(rows, key=itemgetter("dice")) for rows in images]
+        else:
+            yield cell, by_variant[key]
+
+
+def _run(plan: Plan, samples: Samples, in_draw: InDraw, methods: Sequence[Method]) -> list[Rows]:
+    """Rows of each method, from one pass if there are several; a few images at a time."""
+    rows: list[Rows] = [[] for _ in methods]
+    size = max(1, PIXELS // samples.masks[0].numel())
+    for start in range(0, len(samples), size):
+        part = samples[range(start, min(start + size, len(samples)))]
+        begun = time.perf_counter()
+        if shares(methods[0]):
+            predictions = together(methods, part.images, members_at_once=AT_ONCE)
+        else:
+            predictions = [methods[0](part.images)]
+        seconds = (time.perf_counter() - begun) / len(part)
+        for each, prediction in zip(rows, predictions, strict=True):
+            each += _rows(plan, part, in_draw, prediction, seconds)
+    return rows
+
+
+def _rows(
+    plan: Plan, part: Samples, in_draw: InDraw, prediction: Prediction, seconds: float
+) -> Iterator[dict[str, Any]]:
+    metrics = measure(prediction, part.masks, plan.tolerance)
+    images = zip(part.names, part.slices, metrics, trust(prediction), strict=True)
+    for name, number, measured, trusted in images:
+        where = {"image": name, "slice": number, "drawn": (name, number) in in_draw}
+        yield {**where, **measured, **trusted, "seconds": seconds}
+
+
+def trust(prediction: Prediction) -> list[dict[str, Any]]:
+    """Trust scores and notes of every image."""
+    record = prediction.record
+    scores = {name: values for name, values in record.scores.items() if name in TRUST}
+    return [
+        {name: float(values[n]) for name, values in scores.items()} | {"notes": " ".join(notes)}
+        for n, notes in enumerate(record.notes)
+    ]
+
+
+def _table(plan: Plan, cell: Cell, rows: Rows) -> pd.DataFrame:
+    variant = cell.request.variant(plan.step)
+    where = {**asdict(cell.model), "target": cell.target, **variant.columns}
+    return pd.DataFrame([{**where, **row} for row in rows], columns=list(COLUMNS))

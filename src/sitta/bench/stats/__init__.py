@@ -1,0 +1,1 @@
+"""Statistics on the rows of a benchmark: means, pairs, intervals."""

@@ -1,1 +1,0 @@
-"""The benchmark: which single-image method helps, by how much, and where it hurts."""
