@@ -1,11 +1,13 @@
 """Files that are no image, or no longer: each kind has an error of its own."""
 
+import ast
 import gzip
 import io
 import os
 import struct
 import zipfile
 import zlib
+from pathlib import Path
 
 import nibabel as nib
 import numpy as np
@@ -13,10 +15,13 @@ import pytest
 import tifffile
 from PIL import Image as Pillow
 from pydicom import dcmread
+from pydicom.encaps import encapsulate, generate_frames
 from pydicom.uid import DeflatedExplicitVRLittleEndian
 
+import sitta
 from sitta.data.images import read, read_mask
 from sitta.errors import InvalidImage
+from sitta.inference.inputs import find_inputs
 from tests.data import files
 from tests.data.files import AFFINE, DICOM, STACK, VALUES, WHOLE, bounded, tiff_bytes
 
@@ -222,18 +227,62 @@ def test_a_zipped_volume_that_unpacks_to_gigabytes(tmp_path):
         read(put(tmp_path, "c.nii.gz", gzip.compress(long) + tail))
 
 
-def test_a_deflated_file_that_unpacks_to_gigabytes(tmp_path):
+def deflated_bomb(folder):
+    """A deflated DICOM file whose header is small and whose pixels never end."""
     made = files.dataset(VALUES)
     made.file_meta.TransferSyntaxUID = DeflatedExplicitVRLittleEndian
-    content = files.save(tmp_path / "a.dcm", made).read_bytes()
+    content = files.save(folder / "a.dcm", made).read_bytes()
     start = 144 + int.from_bytes(content[140:144], "little")
     inflated = zlib.decompress(content[start:], -zlib.MAX_WBITS)
     packer = zlib.compressobj(9, wbits=-15)
-    bomb = packer.compress(inflated) + packer.flush(zlib.Z_FULL_FLUSH) + deflated_zeros()
-    put(tmp_path, "a.dcm", content[:start] + bomb)
+    head = packer.compress(inflated) + packer.flush(zlib.Z_FULL_FLUSH)
+    return content[:start], head + deflated_zeros()
+
+
+def test_a_deflated_file_that_unpacks_to_gigabytes(tmp_path):
+    put(tmp_path, "a.dcm", b"".join(deflated_bomb(tmp_path)))
     for target in (tmp_path / "a.dcm", tmp_path):
         with bounded(), pytest.raises(InvalidImage, match="unpacks to more than its header"):
             read(target)
+
+
+def test_copies_of_a_deflated_file_that_unpacks_to_gigabytes(tmp_path):
+    bomb = b"".join(deflated_bomb(tmp_path))
+    for name in ("a.dcm", "b.dcm"):
+        put(tmp_path, name, bomb)
+    with bounded():
+        (found,) = find_inputs([tmp_path], tmp_path / "out")  # are they one series?
+    assert found.path == tmp_path
+    with bounded(), pytest.raises(InvalidImage, match="unpacks to more than its header"):
+        read(tmp_path)
+
+
+def test_a_deflated_file_without_its_preamble_is_not_inflated(tmp_path):
+    bomb = b"".join(deflated_bomb(tmp_path))
+    with bounded(), pytest.raises(InvalidImage, match="deflated DICOM file without a preamble"):
+        read(put(tmp_path, "a.dcm", bomb[132:]))
+
+
+def test_a_deflated_file_inside_a_deflated_file_is_not_inflated(tmp_path):
+    start, bomb = deflated_bomb(tmp_path)
+    packer = zlib.compressobj(9, wbits=-15)
+    inner = packer.compress(start + bomb) + packer.flush()
+    with bounded(), pytest.raises(InvalidImage):
+        read(put(tmp_path, "a.dcm", start + inner))
+
+
+def names_in(path):
+    """All names that the code of a module uses: comments and texts do not count."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        for field in ("id", "attr", "name"):
+            yield getattr(node, field, None)
+
+
+def test_pydicom_parses_files_in_one_guarded_place_only():
+    forbidden = {"dcmread", "read_partial", "read_dicomdir", "FileSet"}  # inflate whole files
+    source = Path(sitta.__file__).parent
+    users = {p.name for p in source.rglob("*.py") if forbidden & set(names_in(p))}
+    assert users == {"dicom_parse.py"}
 
 
 @pytest.mark.parametrize("name", ["MR_small_jp2klossless.dcm", "MR_small_jpeg_ls_lossless.dcm"])
@@ -247,6 +296,42 @@ def test_a_stream_that_is_larger_than_its_header_says(tmp_path, name):
         content[where : where + 4] = struct.pack(">HH", 60000, 60000)
     with bounded(), pytest.raises(InvalidImage, match=r"64 x 64 pixels, and .* 60000 x 60000"):
         read(put(tmp_path, name, bytes(content)))
+
+
+def box(kind, content, length=None):
+    return struct.pack(">I", len(content) + 8 if length is None else length) + kind + content
+
+
+def boxed_picture(folder, filler, change=bytes):
+    """A compressed file whose picture lies in a JP2 container, after a filler box."""
+    made = dcmread(DICOM / "MR_small_jp2klossless.dcm")
+    (code,) = generate_frames(made.PixelData, number_of_frames=1)
+    sides = struct.pack(">IIHBBBB", 64, 64, 1, 15, 7, 0, 0)
+    colours = box(b"colr", b"\1\0\0" + struct.pack(">I", 17))
+    head = box(b"ftyp", b"jp2 \0\0\0\0jp2 ") + box(b"jp2h", box(b"ihdr", sides) + colours)
+    picture = box(b"jP  ", b"\r\n\x87\n") + head + filler + box(b"jp2c", change(code))
+    made.PixelData = encapsulate([picture])
+    return files.save(folder / "boxed.dcm", made)
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 2**32 - 1])
+def test_boxes_around_a_picture_that_lead_nowhere(tmp_path, length):
+    path = boxed_picture(tmp_path, box(b"free", bytes(8), length))
+    with bounded(), pytest.raises(InvalidImage, match=r"boxes .* lead nowhere.*export it again"):
+        read(path)  # pydicom stays at a box of length 0 for ever
+
+
+def test_boxes_around_a_picture_are_followed_however_long_they_are(tmp_path):
+    expected = read(DICOM / "MR_small_jp2klossless.dcm").pixels
+    long = box(b"free", bytes(999))
+    np.testing.assert_array_equal(read(boxed_picture(tmp_path, long)).pixels, expected)
+
+    def larger(code):
+        return code[:8] + struct.pack(">II", 60000, 60000) + code[16:]
+
+    path = boxed_picture(tmp_path, long, larger)
+    with bounded(), pytest.raises(InvalidImage, match=r"64 x 64 pixels, and .* 60000 x 60000"):
+        read(path)
 
 
 @pytest.mark.parametrize("big", [False, True])

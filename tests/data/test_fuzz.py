@@ -1,17 +1,22 @@
 """Whatever the bytes, reading ends soon, with an image or with one kind of error."""
 
 import gzip
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image as pillow  # noqa: N813
 
 from sitta.data.images import read, read_mask
 from sitta.errors import InvalidImage
-from tests.data import files
+from tests.data import files, fuzz
 from tests.data.files import WHOLE, bounded
 
+ROOT = Path(__file__).parents[2]
 NAMES = [*WHOLE, "no suffix", "notes.txt"]
 STARTS = [
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
@@ -78,6 +83,28 @@ def test_any_bytes(folder, content, start, name):
     attempt(folder / name)
 
 
+@pytest.mark.parametrize("name", fuzz.seeds())
+def test_the_corpus_of_the_fuzzer(name):
+    attempt(fuzz.CORPUS / name)
+
+
+def test_the_fuzzer_damages_files_the_same_way_again_and_each_differently():
+    corpus = fuzz.seeds()
+    made = [fuzz.damaged(n, 0, corpus) for n in range(200)]
+    assert made == [fuzz.damaged(n, 0, corpus) for n in range(200)]
+    assert len(set(made)) > 190
+    assert len({name for name, _ in made}) == len(corpus)
+
+
+def test_a_decoder_without_memory_refuses_and_never_gives_other_pixels():
+    pytest.importorskip("_testcapi")  # not every Python is installed with it
+    words = [sys.executable, "-m", "tests.data.allocations"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    *faults, last = done.stdout.splitlines() or [done.stderr]
+    assert (done.returncode, faults) == (0, [])
+    assert int(last.removesuffix(" refused")) > 100
+
+
 @pytest.mark.parametrize("name", WHOLE)
 @settings(max_examples=60)
 @given(changes=edits, keep=st.sampled_from([1, 1, 1, 0.99, 0.7, 0.3]))
@@ -110,3 +137,14 @@ def test_a_series_with_a_changed_slice(folder, changes, keep):
     path = files.series(place, files.stack(files.volume())) / "010.dcm"
     path.write_bytes(changed(path.read_bytes(), changes, keep))
     attempt(place)
+
+
+@pytest.mark.parametrize(("name", "mode"), [("u.png", "1"), ("u.png", "L"), ("u.gif", "L")])
+def test_an_even_image_is_as_small_as_its_format_makes_it(folder, name, mode):
+    pillow.new(mode, (3000, 2000)).save(folder / name)
+    assert read(folder / name).pixels.shape == (1, 2000, 3000)
+
+
+def test_a_few_bytes_that_announce_gigabytes_are_refused():
+    with pytest.raises(InvalidImage, match="153,748,756 pixels in 1,167 bytes"):
+        read(fuzz.CORPUS / "large-screen.gif")

@@ -12,7 +12,7 @@ import torch
 from PIL import Image as Pillow
 from PIL import ImageOps
 
-from sitta.data.formats.guard import QUIET
+from sitta.data.formats.errors import QUIET
 from sitta.data.images import read, read_mask, stem, suffix, write_mask
 from sitta.errors import InvalidImage
 from tests.data import files
@@ -277,11 +277,11 @@ def test_alpha_of_grey_tiff_is_left_out_and_other_samples_are_kept(tmp_path):
         np.testing.assert_array_equal(found, np.moveaxis(values[..., :kept], 2, 0))
 
 
-def test_pictures_of_different_sizes_in_one_tiff_are_refused(tmp_path):
+def test_images_of_different_sizes_in_one_tiff_are_refused(tmp_path):
     with tifffile.TiffWriter(tmp_path / "a.tif") as file:
         file.write(np.zeros((4, 5), np.uint8))
         file.write(np.zeros((6, 7), np.uint8))
-    with pytest.raises(InvalidImage, match=r"2 pictures.*4 x 5, 6 x 7"):
+    with pytest.raises(InvalidImage, match=r"2 images.*4 x 5, 6 x 7"):
         read(tmp_path / "a.tif")
 
 

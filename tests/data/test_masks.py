@@ -190,7 +190,7 @@ def test_each_class_of_a_dicom_seg_has_a_name(tmp_path):
 def test_without_highdicom_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "highdicom", None)
     image = read(DICOM / "CT_small.dcm")
-    with pytest.raises(MissingExtra, match=r"pip install 'sitta\[dicom-seg\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install -e '\.\[dicom-seg\]'"):
         write_mask(np.zeros((128, 128), bool), tmp_path / "seg.dcm", like=image)
 
 

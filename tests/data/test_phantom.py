@@ -73,7 +73,7 @@ def monai_dice(mask, truth):
 
 
 def test_dice_of_the_demo_equals_monai():
-    from sitta.demo import dice
+    from sitta.inference.demo import dice
 
     _, truth = phantom.batch("alder", 3, (32, 32))
     mask = truth.roll(3, dims=2)

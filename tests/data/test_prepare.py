@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from sitta import storage
+from sitta._util import files
 from sitta.data.domains import Domain
 from sitta.data.images import read, read_mask
 from sitta.data.prepare import PREPARERS, prepare
@@ -389,7 +389,7 @@ def test_nothing_is_half_written(source, target, monkeypatch):
     def full_disk(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage.os, "fsync", full_disk)
+    monkeypatch.setattr(files.os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space"):
         prepare("chase", source, target)
     assert not [path for path in target.rglob("*") if path.is_file()]

@@ -42,9 +42,9 @@ def test_all_48_orientations_give_the_same_slices_and_go_back(codes):
     keep = Preprocess(size=None, fit="none", scale="none")
     ready = keep.apply(image)
     assert np.array_equal(ready.values[:, 0], values)
-    assert np.array_equal(ready.placement.restore(ready.values)[0], image.pixels[0])
+    assert np.array_equal(ready.inverse.restore(ready.values)[0], image.pixels[0])
     mask = (image.pixels[0] % 7 == 0).astype(np.uint8)
-    assert np.array_equal(ready.placement.restore_mask(ready.placement.masks(mask)), mask)
+    assert np.array_equal(ready.inverse.restore_mask(ready.inverse.masks(mask)), mask)
 
 
 @pytest.mark.parametrize(
@@ -66,25 +66,25 @@ def test_an_image_of_one_slice_is_cut_along_that_slice():
 def test_spacing_is_resampled_in_the_plane_of_the_slices():
     _, image = body("ASL", spacing=(3.0, 0.5, 1.0))  # rows 10 of 0.5 mm, columns 8 of 1 mm
     ready = Preprocess(size=(12, 6), fit="crop", spacing=(0.25, 2.0)).apply(image)
-    assert ready.placement.resized == (20, 4)
+    assert ready.inverse.resized == (20, 4)
     assert ready.values.shape == (4, 1, 12, 6)
-    assert ready.placement.restore(ready.values).shape == image.pixels.shape
+    assert ready.inverse.restore(ready.values).shape == image.pixels.shape
 
 
 def test_a_file_that_does_not_tell_its_spacing():
     pre = Preprocess(size=(8, 8), fit="crop", spacing=(0.5, 0.5))
     with pytest.raises(sitta.InvalidImage, match="does not say how large its pixels are"):
         pre.apply(picture(np.ones((1, 16, 16))))
-    assert pre.apply(picture(np.ones((1, 16, 16))), spacing=(1, 1)).placement.resized == (32, 32)
+    assert pre.apply(picture(np.ones((1, 16, 16))), spacing=(1, 1)).inverse.resized == (32, 32)
     told = picture(np.ones((1, 16, 8)), spacing=(0.25, 1.0))
-    assert pre.apply(told).placement.resized == (8, 16)
+    assert pre.apply(told).inverse.resized == (8, 16)
 
 
 def test_a_point_stays_where_it_is_through_resize_and_back():
     image = picture(np.zeros((1, 200, 120)))
     mask = np.zeros((200, 120), dtype=np.uint8)
     mask[60:100, 30:90] = 1
-    place = Preprocess(size=(50, 60)).apply(image).placement
+    place = Preprocess(size=(50, 60)).apply(image).inverse
     back = place.restore_mask(place.masks(mask))
     assert 2 * (back & mask).sum() / (back.sum() + mask.sum()) > 0.98
     assert np.abs(np.argwhere(back).mean(0) - np.argwhere(mask).mean(0)).max() < 0.5
@@ -103,7 +103,7 @@ def test_volumes_for_a_model_of_volumes():
     _, image = body("LAS")
     ready = Preprocess(size=(4, 16, 16), fit="crop", dims=3, spacing=(3, 0.5, 0.5)).apply(image)
     assert ready.values.shape == (1, 1, 4, 16, 16)
-    assert ready.placement.restore(ready.values).shape == image.pixels.shape
+    assert ready.inverse.restore(ready.values).shape == image.pixels.shape
 
 
 def test_each_slice_is_scaled_on_its_own_after_the_crop():
@@ -193,7 +193,7 @@ def test_real_masks_come_back_in_their_own_geometry(real_data, tmp_path):
     image = read(next((folder / "images").iterdir()))
     mask = read_mask(next((folder / "masks_cord").iterdir()), like=image)
     ready = TASKS["spinal"].apply(image)
-    back = ready.placement.restore_mask(ready.placement.masks(mask))
+    back = ready.inverse.restore_mask(ready.inverse.masks(mask))
     assert 2 * (back & mask).sum() / (back.sum() + mask.sum()) > 0.98
     write_mask(back, tmp_path / "mask.nii.gz", like=image)
     again = nib.load(tmp_path / "mask.nii.gz")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from sitta.data.sniff import stem
+from sitta.data.detect import stem
 from sitta.errors import InvalidImage, InvalidSetting
 
+Track = Callable[[Iterable[Any], int], Iterable[Any]]  # wraps a loop of so many to show progress
 SUBJECTS = "subjects.csv"  # optional, in a domain's folder: name,subject
 # Names that tell whose image it is: BIDS's sub-..., SCGM's site1-sc01, and left and right eyes.
 NAMED_SUBJECT = (
@@ -22,46 +24,28 @@ NAMED_SUBJECT = (
 
 @dataclass(frozen=True)
 class Pair:
-    """An image and its mask.
+    """An image and its mask."""
 
-    Attributes:
-        name: What both files are called, without the ending.
-        subject: Whose they are: pairs of one subject stay together in a split.
-        image: The file, or the folder of a DICOM series.
-        mask: Its mask.
-    """
-
-    name: str
-    subject: str
-    image: Path
+    name: str  # of both files, without the ending
+    subject: str  # pairs of one subject stay together in a split
+    image: Path  # a file, or the folder of a DICOM series
     mask: Path
 
 
 @dataclass(frozen=True)
 class Domain:
-    """One site or data set of a task.
+    """One site or data set of a task."""
 
-    Attributes:
-        task: Such as ``chest``.
-        name: Such as ``mcu``.
-        folder: Where its images are.
-        masks: The folder of its masks, beside ``images``.
-    """
-
-    task: str
-    name: str
-    folder: Path
-    masks: str = "masks"
+    task: str  # such as "chest"
+    name: str  # such as "mcu"
+    folder: Path  # which holds images/ and the masks
+    masks: str = "masks"  # the folder of its masks, beside images/
 
     def __str__(self) -> str:
         return f"{self.task}/{self.name}"
 
     def pairs(self) -> list[Pair]:
-        """Every image with its mask, by name.
-
-        Raises:
-            InvalidImage: There is no image, or some have no mask.
-        """
+        """Every image with its mask, by name; refuses empty folders and files without a partner."""
         images, masks = self.files()
         alone = sorted(images.keys() ^ masks.keys())
         if not images or not masks:
@@ -74,15 +58,17 @@ class Domain:
                 f"{', ...' if len(alone) > 3 else ''}.",
                 fix=f"give both the same name in images/ and {self.masks}/, or remove them",
             )
-        known = self.subjects()
-        return [Pair(n, known.get(n, subject_of(n)), images[n], masks[n]) for n in sorted(images)]
+        subjects = self.subjects()
+        return [
+            Pair(n, subjects.get(n, subject_of(n)), images[n], masks[n]) for n in sorted(images)
+        ]
 
     def files(self) -> tuple[dict[str, Path], dict[str, Path]]:
         """Images and masks by name; refuses two of one name."""
         return _listed(self.folder / "images"), _listed(self.folder / self.masks)
 
     def subjects(self) -> dict[str, str]:
-        """Whose image each is, where the domain says so in ``subjects.csv``."""
+        """The subject of each image that is listed in ``subjects.csv``."""
         path = self.folder / SUBJECTS
         if not path.is_file():
             return {}
@@ -97,43 +83,30 @@ LAYOUT = "ROOT/<task>/<domain>/images and masks, with the same name for an image
 
 
 def subject_of(name: str) -> str:
-    """Whose image this is, by its name; the name itself if it does not tell.
-
-    Example:
-        >>> subject_of("Image_03L"), subject_of("Milan_sub-9709Ses2_run-1"), subject_of("01_dr")
-        ('Image_03', 'sub-9709', '01_dr')
-    """
-    found = (match for rule in NAMED_SUBJECT if (match := rule.search(name)))
-    return next((str(match.group(1)) for match in found), name)
+    """The subject in the name of an image; the name itself if there is none."""
+    matches = (match for rule in NAMED_SUBJECT if (match := rule.search(name)))
+    return next((str(match.group(1)) for match in matches), name)
 
 
 def find_domains(root: str | Path, masks: str = "masks", task: str | None = None) -> list[Domain]:
-    """Every domain below a root, or those of one task.
-
-    Raises:
-        InvalidSetting: There is none.
-    """
+    """Every domain below a root, or those of one task; refuses a root without any."""
     root = Path(root)
     if not root.is_dir():
         raise InvalidSetting(f"There is no folder {root}.", allowed=LAYOUT)
-    found = [
+    domains = [
         Domain(above.name, place.name, place, masks)
-        for above in _folders(root)
-        for place in _folders(above)
+        for above in _visible(root)
+        for place in _visible(above)
         if (place / "images").is_dir() and task in (None, above.name)
     ]
-    if not found:
+    if not domains:
         of_task = f" of task {task}" if task else ""
         raise InvalidSetting(f"{root} holds no domain{of_task}.", allowed=LAYOUT)
-    return found
+    return domains
 
 
 def find_domain(root: str | Path, task: str, name: str, masks: str = "masks") -> Domain:
-    """One domain by its task and name.
-
-    Raises:
-        InvalidSetting: It is not there; the message names those that are.
-    """
+    """One domain by its task and name; the error for a missing one names those that exist."""
     domains = find_domains(root, masks)
     for domain in domains:
         if (domain.task, domain.name) == (task, name):
@@ -143,20 +116,20 @@ def find_domain(root: str | Path, task: str, name: str, masks: str = "masks") ->
     )
 
 
-def _folders(root: Path) -> Iterator[Path]:
-    return (p for p in sorted(root.iterdir()) if p.is_dir() and not p.name.startswith("."))
+def _visible(folder: Path) -> list[Path]:
+    """What a folder holds, by name, without hidden files."""
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return sorted(p for p in paths if not p.name.startswith("."))
 
 
 def _listed(folder: Path) -> dict[str, Path]:
-    if not folder.is_dir():
-        return {}
-    found: dict[str, Path] = {}
-    for path in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
+    files: dict[str, Path] = {}
+    for path in _visible(folder):
         name = stem(path)
-        if name in found:
+        if name in files:
             raise InvalidImage(
-                f"{folder} holds two files of the name {name}: {found[name].name}, {path.name}.",
+                f"{folder} holds two files of the name {name}: {files[name].name}, {path.name}.",
                 fix="keep one of them",
             )
-        found[name] = path
-    return found
+        files[name] = path
+    return files

@@ -4,9 +4,19 @@
 >>> write_mask(mask, "masks/scan.nii.gz", like=image)               # doctest: +SKIP
 """
 
-from sitta.data.masks import read_mask, write_map, write_mask
-from sitta.data.picture import Geometry, Image
+from sitta.data.detect import stem, suffix
+from sitta.data.image import Geometry, Image
+from sitta.data.masks import read_mask, shareable, write_map, write_mask
 from sitta.data.reading import read
-from sitta.data.sniff import stem, suffix
 
-__all__ = ["Geometry", "Image", "read", "read_mask", "stem", "suffix", "write_map", "write_mask"]
+__all__ = [
+    "Geometry",
+    "Image",
+    "read",
+    "read_mask",
+    "shareable",
+    "stem",
+    "suffix",
+    "write_map",
+    "write_mask",
+]

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sitta.data.picture import Array, Geometry, Image
+from sitta._util.files import atomic_write
+from sitta.data.detect import named_format
+from sitta.data.formats import FORMATS, Format
+from sitta.data.image import Array, Image
 from sitta.data.reading import read
-from sitta.data.sniff import SUFFIXES, suffix
 from sitta.errors import InvalidImage, InvalidSetting
-from sitta.storage import finished
 
 MOST_CLASSES = 2**16 - 1
+HEADER = 1024  # bytes that a file of any format may have beside its values
 
 
 def read_mask(path: str | Path, like: Image | None = None, classes: int = 2) -> Array:
     """Read a mask as whole numbers ``(*S)``: 0 for background, then the classes.
 
-    Of two classes, any one value besides 0 stands for the second (1, 255, ...). The pixels are
-    brought into the order of ``like``, if the files say how both lie.
+    With two classes, any one value besides 0 is the foreground (1, 255, ...). The pixels are
+    brought into the order of ``like`` if both files have a geometry.
 
     Args:
-        path: Of any format that ``read`` takes.
-        like: The image that it belongs to.
+        path: A file of any format that ``read`` takes.
+        like: The image that the mask belongs to.
         classes: How many values it may hold.
 
     Raises:
@@ -45,17 +48,17 @@ def read_mask(path: str | Path, like: Image | None = None, classes: int = 2) -> 
 
 
 def _labels(path: Path, values: Array, classes: int) -> Array:
-    found = np.unique(values)
-    shown = ", ".join(f"{v:g}" for v in found[:6]) + (", ..." if len(found) > 6 else "")
+    present = np.unique(values)
+    shown = ", ".join(f"{v:g}" for v in present[:6]) + (", ..." if len(present) > 6 else "")
     if classes == 2:
-        if len(found) > 2 or (len(found) == 2 and found[0] != 0):
+        if len(present) > 2 or (len(present) == 2 and present[0] != 0):
             raise InvalidImage(
-                f"{path} is no mask of two classes: it has {len(found)} values ({shown}).",
+                f"{path} is no mask of two classes: it has {len(present)} values ({shown}).",
                 allowed="0 and one other value",
                 fix="save it without lossy compression or smoothing, one class at a time",
             )
         return np.asarray(values != 0, dtype=np.uint8)
-    if (found != np.round(found)).any() or found[0] < 0 or found[-1] >= classes:
+    if (present != np.round(present)).any() or present[0] < 0 or present[-1] >= classes:
         raise InvalidImage(
             f"{path} is no mask of {classes} classes: its values are {shown}.",
             allowed=f"whole numbers from 0 to {classes - 1}",
@@ -83,13 +86,10 @@ def _aligned(labels: Array, mask: Image, like: Image) -> Array:
 
 
 def _reordered(labels: Array, mask: Image, like: Image) -> tuple[Array, Array]:
-    """Turn and flip a mask so that its voxels follow each other as the image's do.
-
-    Returns:
-        The mask with three sides, and the affine that it has then.
-    """
+    """A mask with its three sides turned and flipped into the image's order, and its new affine."""
     shape, affine = (*labels.shape, 1)[:3], np.array(mask.geometry.affine)
-    turn = np.round(np.linalg.solve(_steps(like.geometry), _steps(mask.geometry)))
+    steps = [np.asarray(image.geometry.affine)[:3, :3] for image in (like, mask)]
+    turn = np.round(np.linalg.solve(*(s / np.linalg.norm(s, axis=0) for s in steps)))
     if not (np.abs(turn).sum(0) == 1).all() or not (np.abs(turn).sum(1) == 1).all():
         raise InvalidImage(
             f"{mask.path} runs in other directions than its image {like.path.name}.",
@@ -104,19 +104,12 @@ def _reordered(labels: Array, mask: Image, like: Image) -> tuple[Array, Array]:
     return moved, affine[:, [*axes, 3]]
 
 
-def _steps(geometry: Geometry) -> Array:
-    """Directions of the three sides, as unit vectors."""
-    steps = np.asarray(geometry.affine)[:3, :3]
-    return np.asarray(steps / np.linalg.norm(steps, axis=0))
-
-
 def _check_place(affine: Array, mask: Image, like: Image) -> None:
-    """Refuse a mask of which a corner lies more than half a voxel off; turned as the image."""
+    """Refuse a mask with a corner more than half a voxel away from its image's."""
     shape = np.array((*like.geometry.shape, 1)[:3])
     corners = np.array(list(np.ndindex(2, 2, 2))) * (shape - 1)
-    away = corners @ (affine - like.geometry.affine)[:3, :3].T
-    away = away + (affine - like.geometry.affine)[:3, 3]
-    furthest = float(np.linalg.norm(away, axis=1).max())
+    off = affine - like.geometry.affine
+    furthest = float(np.linalg.norm(corners @ off[:3, :3].T + off[:3, 3], axis=1).max())
     if furthest > 0.5 * min(like.geometry.spacing or (1.0,)):
         raise InvalidImage(
             f"{mask.path} lies up to {furthest:.2f} mm away from its image {like.path.name}.",
@@ -134,7 +127,7 @@ def write_mask(
 
     Args:
         mask: Whole numbers ``(*S)``, as large as the image.
-        path: ``.png``, ``.tif``, ``.nii``, ``.nii.gz`` or ``.dcm``.
+        path: Its ending decides the format.
         like: The image, as read.
         labels: Names of the classes from 1 on, which a DICOM SEG holds.
 
@@ -144,7 +137,7 @@ def write_mask(
         MissingExtra: A DICOM SEG without the packages for it.
     """
     values = np.asarray(mask)
-    kind = _target(path, like, values)
+    target = _target(path, like, values)
     if values.dtype.kind not in "bui":
         raise InvalidImage("A mask is made of whole numbers.", got=str(values.dtype))
     low, high = int(values.min()), int(values.max())
@@ -155,9 +148,15 @@ def write_mask(
             got=f"{low} to {high}",
         )
     values = values.astype(np.uint8 if high < 256 else np.uint16)
-    if kind in ("PNG", "TIFF") and len(labels) == 1 and high <= 1:
-        values = values * np.uint8(255)
-    _write(Path(path), kind, values, like, labels)
+    if len(labels) == 1 and high <= 1:
+        values = values * np.uint8(target.foreground)
+    with atomic_write(Path(path), values.nbytes + HEADER) as draft:
+        target.write(draft, values, like, labels)
+
+
+def shareable(image: Image) -> Image:
+    """The image without what its header says of the patient; masks written like it have none."""
+    return replace(image, header=FORMATS[image.kind].shareable_header(image))
 
 
 def write_map(values: Any, path: str | Path, like: Image) -> None:
@@ -167,31 +166,33 @@ def write_map(values: Any, path: str | Path, like: Image) -> None:
 
     Args:
         values: ``(*S)``, as large as the image.
-        path: ``.png``, ``.tif``, ``.nii`` or ``.nii.gz``.
+        path: Its ending decides the format.
         like: The image, as read.
 
     Raises:
         InvalidImage: Another size than the image's, or numbers that are not finite.
         InvalidSetting: A name whose ending is no format that can hold this map.
     """
-    found = np.asarray(values, dtype=np.float32)
-    kind = _target(path, like, found)
-    if not np.isfinite(found).all():
+    numbers = np.asarray(values, dtype=np.float32)
+    target = _target(path, like, numbers)
+    if not np.isfinite(numbers).all():
         raise InvalidImage("The map holds numbers that are not finite.")
-    if kind == "DICOM":
-        raise InvalidSetting("A DICOM SEG holds masks only.", allowed=".png, .tif, .nii, .nii.gz")
-    if kind == "PNG":
-        found = np.round(np.clip(found, 0, 1) * 65535).astype(np.uint16)
-    _write(Path(path), kind, found, like, ())
-
-
-def _target(path: str | Path, like: Image, values: Array) -> str:
-    """The format to write, if it can hold these values."""
-    kind = SUFFIXES.get(suffix(Path(path)))
-    if kind not in ("PNG", "TIFF", "NIfTI", "DICOM"):
+    if not target.maps:
         raise InvalidSetting(
-            f"{path} does not end as a format that holds masks.",
-            allowed=".png, .tif, .tiff, .nii, .nii.gz, .dcm (DICOM SEG)",
+            f"{path} cannot be a map: {target.name} holds masks only.",
+            allowed=_endings(each for each in FORMATS.values() if each.maps),
+        )
+    with atomic_write(Path(path), numbers.nbytes + HEADER) as draft:
+        target.write(draft, numbers, like, ())
+
+
+def _target(path: str | Path, like: Image, values: Array) -> Format:
+    """The format to write, if it can hold these values."""
+    writable = [each for each in FORMATS.values() if each.masks]
+    target = next((each for each in writable if each.name == named_format(Path(path))), None)
+    if target is None:
+        raise InvalidSetting(
+            f"{path} does not end as a format that holds masks.", allowed=_endings(writable)
         )
     if values.shape != like.geometry.shape:
         raise InvalidImage(
@@ -199,21 +200,13 @@ def _target(path: str | Path, like: Image, values: Array) -> str:
             allowed=" x ".join(map(str, like.geometry.shape)),
             got=" x ".join(map(str, values.shape)),
         )
-    if kind == "PNG" and values.ndim != 2:
-        raise InvalidSetting(f"{path}: PNG holds no volume.", allowed=".tif, .nii, .nii.gz, .dcm")
-    return kind
+    if values.ndim != 2 and not target.volumes:
+        raise InvalidSetting(
+            f"{path}: {target.name} holds no volume.",
+            allowed=_endings(each for each in writable if each.volumes),
+        )
+    return target
 
 
-def _write(path: Path, kind: str, values: Array, like: Image, labels: Sequence[str]) -> None:
-    """To a temporary name first, so that there is never half a file."""
-    from sitta.data.formats import nifti, raster, segmentation, tiff
-
-    on_screen = values.T if like.geometry.column_major else values
-    writers: dict[str, Callable[[Path], None]] = {
-        "PNG": lambda p: raster.write(p, np.ascontiguousarray(on_screen), like),
-        "TIFF": lambda p: tiff.write(p, np.ascontiguousarray(on_screen), like),
-        "NIfTI": lambda p: nifti.write(p, values, like),
-        "DICOM": lambda p: segmentation.write(p, values, like, list(labels)),
-    }
-    with finished(path) as draft:
-        writers[kind](draft)
+def _endings(formats: Iterable[Format]) -> str:
+    return ", ".join(ending for each in formats for ending in each.suffixes)

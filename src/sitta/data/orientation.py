@@ -6,66 +6,61 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sitta.data.picture import Array, Geometry
+from sitta.data.image import Array, Geometry
 
 # Towards which part of the patient slices, rows and columns run (S head, P back, L left, I feet).
 PLANES = {"axial": "SPL", "coronal": "PIL", "sagittal": "LIP"}
+ACROSS = {"S": "axial", "I": "axial", "A": "coronal", "P": "coronal"}
 
 
 @dataclass(frozen=True)
 class Orientation:
-    """How the sides of a file become slices, rows and columns.
+    """How the sides of a file become slices, rows and columns."""
 
-    Attributes:
-        shape: The sides in the file, always three; a single image has one slice.
-        axes: Which of them is the slices, the rows, the columns.
-        flips: Which of the three run the other way, after that.
-    """
-
-    shape: tuple[int, ...]
-    axes: tuple[int, ...]
-    flips: tuple[int, ...]
+    shape: tuple[int, ...]  # sides in the file, always three; a single image has one slice
+    axes: tuple[int, ...]  # which of them is the slices, the rows, the columns
+    flips: tuple[int, ...]  # which of the three run the other way, after that
 
     @classmethod
     def of(cls, geometry: Geometry, plane: str) -> Orientation:
         """From the file's order to slices along a plane of the patient.
 
-        An image that has one slice along one side keeps that side for its slices. Files that do
-        not say how they lie keep their order.
+        An image that has one slice along one side keeps that side for its slices. Files without
+        an affine keep their order.
         """
+        if geometry.affine is None and not geometry.column_major:
+            return cls((1, *geometry.shape)[-3:], (0, 1, 2), ())
+        shape = (*geometry.shape, 1)[:3]
         if geometry.affine is None:
-            flat = geometry.raster()
-            shape = (1, 1, 1, *flat.shape)[-3:]
-            return cls(shape, (0, 1, 2), ())
-        shape = (*geometry.shape, 1, 1)[:3]
-        thin = [i for i, n in enumerate(shape) if n == 1]
-        codes = PLANES[_plane_across(geometry.affine, thin[0]) if len(thin) == 1 else plane]
-        return cls(shape, *_turn(geometry.affine, codes))
+            return cls(shape, (2, 1, 0), ())
+        from nibabel.orientations import aff2axcodes, axcodes2ornt, io_orientation, ornt_transform
+
+        thin = [side for side, n in enumerate(shape) if n == 1]
+        if len(thin) == 1:
+            plane = ACROSS.get(aff2axcodes(geometry.affine)[thin[0]], "sagittal")
+        turn = ornt_transform(io_orientation(geometry.affine), axcodes2ornt(tuple(PLANES[plane])))
+        axes = tuple(int(i) for i in np.argsort(turn[:, 0]))
+        return cls(shape, axes, tuple(i for i, a in enumerate(axes) if turn[a, 1] < 0))
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Numbers of slices, rows and columns."""
+        return tuple(self.shape[a] for a in self.axes)
+
+    def spacing(self, geometry: Geometry) -> tuple[float, ...] | None:
+        """Millimetres along slices, rows and columns of a file; None if it does not say."""
+        if geometry.affine is None:
+            stored = geometry.raster().spacing
+            return stored and (1.0, *stored)[-3:]
+        sides = np.linalg.norm(geometry.affine[:3, :3], axis=0)
+        return tuple(float(sides[a]) for a in self.axes)
 
     def apply(self, values: Array) -> Array:
-        """``(..., *S)`` as in the file to ``(..., slices, rows, columns)``."""
-        lead = values.ndim - 3
-        moved = values.transpose(*range(lead), *[lead + a for a in self.axes])
-        return np.flip(moved, tuple(lead + f for f in self.flips))
+        """``(C, *S)`` as in the file to ``(C, slices, rows, columns)``; a view if possible."""
+        moved = values.reshape(-1, *self.shape).transpose(0, *(1 + a for a in self.axes))
+        return np.flip(moved, tuple(1 + f for f in self.flips))
 
     def undo(self, values: Array) -> Array:
-        """``(..., slices, rows, columns)`` back to the order of the file."""
-        lead = values.ndim - 3
-        back = np.flip(values, tuple(lead + f for f in self.flips))
-        return back.transpose(*range(lead), *[lead + int(i) for i in np.argsort(self.axes)])
-
-
-def _turn(affine: Array, codes: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    from nibabel.orientations import axcodes2ornt, io_orientation, ornt_transform
-
-    turn = ornt_transform(io_orientation(affine), axcodes2ornt(tuple(codes)))
-    axes = tuple(int(i) for i in np.argsort(turn[:, 0]))
-    return axes, tuple(i for i, a in enumerate(axes) if turn[a, 1] < 0)
-
-
-def _plane_across(affine: Array, axis: int) -> str:
-    """The plane whose slices follow each other along an axis of the file."""
-    from nibabel.orientations import aff2axcodes
-
-    code = aff2axcodes(affine)[axis]
-    return {"S": "axial", "I": "axial", "A": "coronal", "P": "coronal"}.get(code, "sagittal")
+        """``(C, slices, rows, columns)`` back to the order of the file."""
+        back = np.flip(values, tuple(1 + f for f in self.flips))
+        return back.transpose(0, *(1 + int(i) for i in np.argsort(self.axes)))

@@ -1,4 +1,4 @@
-"""One example a domain, with its outline: the picture of a data set, from the user's own copy."""
+"""A figure with one example per domain and its outline, from the user's own copy of the data."""
 
 from __future__ import annotations
 
@@ -9,22 +9,16 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from sitta._util.files import atomic_write
 from sitta.data.domains import Domain
 from sitta.data.images import read, read_mask
 from sitta.data.preprocess import TASKS, Preprocess
-from sitta.storage import finished
 
 
 def draw(
     domains: Sequence[Domain], path: str | Path, chosen: Iterable[Domain] | None = None
 ) -> None:
-    """Save a picture with a row a task and a column a domain.
-
-    Args:
-        domains: What to show.
-        path: Where to, ``.png``, ``.pdf`` or ``.svg``.
-        chosen: The same domains, wrapped to show progress.
-    """
+    """Save a figure with one row per task; ``chosen`` is ``domains`` wrapped to show progress."""
     tasks = sorted({d.task for d in domains})
     widest = max(sum(d.task == task for d in domains) for task in tasks)
     figure = Figure(figsize=(2.1 * widest, 2.45 * len(tasks)), layout="constrained")
@@ -36,7 +30,7 @@ def draw(
         ax = axes[tasks.index(domain.task), column[domain.task]]
         column[domain.task] += 1
         _panel(ax, domain)
-    with finished(Path(path)) as draft:
+    with atomic_write(Path(path)) as draft:
         figure.savefig(draft, dpi=150)
 
 
@@ -47,10 +41,10 @@ def _panel(ax: Any, domain: Domain) -> None:
     image = read(pair.image)
     labels = read_mask(pair.mask, like=image)
     usual = TASKS.get(domain.task, Preprocess(channels=3 if len(image.pixels) == 3 else 1))
-    ready = usual.apply(image)
-    masks = ready.placement.masks(labels)
+    inputs = usual.apply(image)
+    masks = inputs.inverse.masks(labels)
     at = int(masks.reshape(len(masks), -1).sum(axis=1).argmax())  # the slice with most foreground
-    pixels = np.moveaxis(ready.values[at], 0, -1)
+    pixels = np.moveaxis(inputs.values[at], 0, -1)
     ax.imshow(pixels if pixels.shape[-1] == 3 else pixels[..., 0], cmap="gray", vmin=0, vmax=1)
     if masks[at].any():
         ax.contour(masks[at], levels=[0.5], colors=["#ff4d4d"], linewidths=0.9)

@@ -26,25 +26,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Site:
-    """A scanner that sees scenes its own way.
+    """A scanner: how it renders a scene."""
 
-    Attributes:
-        about: One line for people.
-        gamma: Exponent of the intensities.
-        contrast: Factor between tissues, about their middle; below 0 it inverts them.
-        bias: Strength of a slow multiplicative field.
-        noise: Standard deviation of the noise.
-        blur: Standard deviation of the blur, as a share of the image's side.
-        resolution: Share of the pixels that the scanner really resolves along a side.
-    """
-
-    about: str
-    gamma: float = 1.0
-    contrast: float = 1.0
-    bias: float = 0.05
-    noise: float = 0.02
-    blur: float = 0.004
-    resolution: float = 1.0
+    about: str  # one line for people
+    gamma: float = 1.0  # exponent of the intensities
+    contrast: float = 1.0  # factor between tissues, about their middle; below 0 it inverts them
+    bias: float = 0.05  # strength of a slow multiplicative field
+    noise: float = 0.02  # standard deviation
+    blur: float = 0.004  # standard deviation, as a share of the image's side
+    resolution: float = 1.0  # share of the pixels that are really resolved along a side
 
 
 SITES: dict[str, Site] = {
@@ -88,17 +78,11 @@ def draw(
 def batch(
     site: str, count: int, size: Sequence[int] = (128, 128), seed: int = 0, start: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Images ``(count, 1, *size)`` and masks ``(count, *size)`` of scenes from ``start`` on.
-
-    Example:
-        >>> images, masks = batch("alder", 2, size=(32, 32))
-        >>> images.shape, masks.shape
-        (torch.Size([2, 1, 32, 32]), torch.Size([2, 32, 32]))
-    """
+    """Images ``(count, 1, *size)`` and masks ``(count, *size)`` of scenes from ``start`` on."""
     import torch
 
-    pairs = [draw(site, start + i, size, seed) for i in range(count)]
-    return torch.stack([image for image, _ in pairs]), torch.stack([mask for _, mask in pairs])
+    images, masks = zip(*(draw(site, start + i, size, seed) for i in range(count)), strict=True)
+    return torch.stack(images), torch.stack(masks)
 
 
 def write(
@@ -136,8 +120,9 @@ def _scene(chance: np.random.Generator, size: tuple[int, ...]) -> tuple[Array, N
     tissue = 1 + 0.10 * _smooth(chance, size, 0.05) + 0.05 * _smooth(chance, size, 0.012)
     body = 0.78 + 0.1 * chance.random(len(size))
     scene = np.full(size, 0.03)
-    scene[_inside(grid, chance, 0, body)] = 0.80  # fat
-    scene[_inside(grid, chance, 0, body - 0.09)] = 0.45  # muscle
+    middle = np.zeros(len(size))
+    scene[_inside(grid, chance, middle, body)] = 0.80  # fat
+    scene[_inside(grid, chance, middle, body - 0.09)] = 0.45  # muscle
     for _ in range(chance.integers(3, 6)):
         where = chance.uniform(-0.42, 0.42, len(size))
         organ = _inside(grid, chance, where, chance.uniform(0.1, 0.2, len(size)))
@@ -154,16 +139,11 @@ def _scene(chance: np.random.Generator, size: tuple[int, ...]) -> tuple[Array, N
 
 
 def _inside(
-    grid: Array,
-    chance: np.random.Generator,
-    centre: Array | float,
-    radii: Array,
-    wobble: float = 0.05,
+    grid: Array, chance: np.random.Generator, centre: Array, radii: Array, wobble: float = 0.05
 ) -> NDArray[np.bool_]:
     """Points inside an ellipsoid with an uneven surface."""
     spread = (-1, *[1] * (len(grid)))
-    middle = np.broadcast_to(centre, len(grid)).reshape(spread)
-    away = (grid - middle) / radii.reshape(spread)  # (dims, *S)
+    away = (grid - centre.reshape(spread)) / radii.reshape(spread)  # (dims, *S)
     angle = np.arctan2(away[-2], away[-1])
     surface = np.ones_like(angle)
     for order in (2, 3, 5):
@@ -172,7 +152,7 @@ def _inside(
 
 
 def _scan(site: Site, scene: Array, chance: np.random.Generator) -> Array:
-    """What a site makes of a scene."""
+    """The image of a scene by a site."""
     field = np.exp(site.bias * _smooth(chance, scene.shape, 0.25))
     seen = np.clip(0.5 + site.contrast * (scene - 0.5), 0, 1) ** site.gamma * field
     seen = _blurred(seen, site.blur)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tifffile
-from PIL import Image as Pillow
-from PIL import UnidentifiedImageError
 
-from sitta.data.formats.ifds import check_pages
+from sitta.data.formats.base import Format, inverted, rows_first
 from sitta.data.formats.raster import turned
-from sitta.data.picture import Array, Geometry, Image, check_complete, check_size
+from sitta.data.formats.tiff_pages import check_pages
+from sitta.data.image import Array, Geometry, Image, check_complete, check_size
 from sitta.errors import InvalidImage
 
 CHANNELS = "SC"  # letters that tifffile gives to axes
@@ -28,59 +26,80 @@ INFLATERS: dict[int, Callable[[], Any]] = {
 ORIENTATION, RESOLUTION = 274, (282, 283, 296)  # tags; along columns, along rows, unit
 
 
-def read(path: Path, limit: int) -> Image:
-    """One page as an image, several as a volume (pages, H, W)."""
-    check_pages(path)
-    with tifffile.TiffFile(path, _multifile=False) as file:  # never open what it refers to
-        series = _only_series(path, file, limit)
-        page: Any = series.keyframe
-        if page.photometric not in (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, CMYK, YCBCR):
-            raise InvalidImage(f"{path} stores its colours in a way that cannot be read here.")
-        if page.compression in (1, *INFLATERS) and page.photometric not in (CMYK, YCBCR):
-            _check_segments(path, file, series)
-            values = _arranged(path, series.asarray(), series.axes, _colours(page))
-            values = turned(values, _tag(page, ORIENTATION))
-            inverted = page.photometric == WHITE_IS_ZERO
-        else:  # which turns the page itself, and inverts what has 8 bits
-            values = _arranged(path, *_by_pillow(path, series), _colours(page))
-            inverted = page.photometric == WHITE_IS_ZERO and page.bitspersample > 8
-        header = [_tag(page, number) for number in RESOLUTION]
-    values = _inverted(values, page.bitspersample) if inverted else values  # (C, *S)
-    indices = values[0] if page.photometric == PALETTE or page.bitspersample == 1 else None
-    if page.photometric == PALETTE:
-        values = np.asarray(page.colormap)[:, values[0]]
-    return Image(values, Geometry(values.shape[1:]), "TIFF", path, header, indices)
+class Tiff(Format):
+    """Read by tifffile, or by Pillow where tifffile needs another package."""
+
+    name = "TIFF"
+    suffixes = (".tif", ".tiff")
+    magic = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # + for BigTIFF
+    decoders = ("tifffile", "PIL.Image")
+    masks = maps = volumes = True
+    foreground = 255
+    mask_suffix = ""
+
+    def read(self, path: Path, limit: int) -> Image:
+        """Read one page as an image, several as a volume (pages, H, W)."""
+        import tifffile
+
+        check_pages(path)
+        with tifffile.TiffFile(path, _multifile=False) as file:  # never open what it refers to
+            series = _only_series(path, file, limit)
+            page: Any = series.keyframe
+            header = [page.tags.valueof(number) for number in RESOLUTION]
+            values = _pixels(path, file, series)  # (C, *S)
+        indices = values[0] if page.photometric == PALETTE or page.bitspersample == 1 else None
+        if page.photometric == PALETTE:
+            values = np.asarray(page.colormap)[:, values[0]]
+        return Image(values, Geometry(values.shape[1:]), "TIFF", path, header, indices)
+
+    def write(self, path: Path, values: Array, like: Image, labels: Sequence[str]) -> None:
+        """Write an image (H, W) or a stack (D, H, W), compressed without loss."""
+        import tifffile
+
+        across, down, unit = (like.header if like.kind == "TIFF" else None) or (None, None, None)
+        options: dict[str, Any] = {"compression": "zlib", "photometric": "minisblack"}
+        if across and down and across[1] and down[1]:
+            options |= {"resolution": (across, down), "resolutionunit": unit or 2}
+        tifffile.imwrite(path, rows_first(values, like), **options)
+
+    def shareable_header(self, image: Image) -> Any:
+        """Resolution and its unit."""
+        return image.header
+
+
+def _pixels(path: Path, file: Any, series: Any) -> Array:
+    """Upright values ``(C, *S)``, with white as the highest."""
+    page = series.keyframe
+    white_is_zero = page.photometric == WHITE_IS_ZERO
+    if page.photometric not in (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, CMYK, YCBCR):
+        raise InvalidImage(f"{path} stores its colours in a way that cannot be read here.")
+    if page.compression in (1, *INFLATERS) and page.photometric not in (CMYK, YCBCR):
+        _check_segments(path, file, series)
+        values = _arranged(path, series.asarray(), series.axes, _colours(page))
+        values = turned(values, page.tags.valueof(ORIENTATION))
+    else:  # Pillow turns the page itself, and inverts pages of 8 bits
+        values = _arranged(path, *_by_pillow(path, series), _colours(page))
+        white_is_zero &= page.bitspersample > 8
+    return inverted(values, page.bitspersample) if white_is_zero else values
 
 
 def _only_series(path: Path, file: Any, limit: int) -> Any:
     series = file.series
-    for one in series:
-        check_size(path, one.shape, limit)
+    for each in series:
+        check_size(path, each.shape, limit)
     if not series:
-        raise InvalidImage(f"{path} holds no picture.")
+        raise InvalidImage(f"{path} holds no image.")
     if len(series) > 1:
         sizes = ", ".join(" x ".join(map(str, s.shape)) for s in series[:4])
         raise InvalidImage(
-            f"{path} holds {len(series)} pictures of different sizes or types ({sizes}).",
+            f"{path} holds {len(series)} images of different sizes or types ({sizes}).",
             allowed="one page, or pages of one size and type",
         )
     return series[0]
 
 
-def _tag(page: Any, number: int) -> Any:
-    tag = page.tags.get(number)
-    return None if tag is None else tag.value
-
-
-def _segments(series: Any) -> Iterator[tuple[int, int]]:
-    """Where the strips or tiles of all pages start, and how long they are."""
-    for page in series.pages:
-        if page is not None:
-            yield from zip(page.dataoffsets, page.databytecounts, strict=True)
-
-
 def _check_segments(path: Path, file: Any, series: Any) -> None:
-    """Refuse strips that lie outside the file, or hold less or far more than they should."""
+    """Refuse strips or tiles that lie outside the file, or hold less or far more than announced."""
     page, end = series.keyframe, file.filehandle.size
     if series.dataoffset is not None:  # all pages in one piece
         check_complete(path, series.dataoffset + series.nbytes, end)
@@ -88,11 +107,13 @@ def _check_segments(path: Path, file: Any, series: Any) -> None:
     chunk = int(np.prod(page.chunks, dtype=object)) * page.dtype.itemsize
     bits = page.bitspersample if page.bitspersample % 8 else 8 * page.dtype.itemsize
     needed = len(series.pages) * int(np.prod(page.shape, dtype=object)) * bits // 8
-    found = 0
-    for offset, count in _segments(series):
+    pages = (p for p in series.pages if p is not None)
+    segments = (s for p in pages for s in zip(p.dataoffsets, p.databytecounts, strict=True))
+    total = 0
+    for offset, count in segments:
         check_complete(path, offset + max(count, 1), end)
         if page.compression == 1:
-            found += count
+            total += count
             continue
         file.filehandle.seek(offset)
         inflated = INFLATERS[page.compression]().decompress(file.filehandle.read(count), chunk + 1)
@@ -100,16 +121,22 @@ def _check_segments(path: Path, file: Any, series: Any) -> None:
             raise InvalidImage(
                 f"{path} is damaged: a part of it unpacks to more than its header announces."
             )
-        found += len(inflated)
-    check_complete(path, needed, found)
+        total += len(inflated)
+    check_complete(path, needed, total)
 
 
 def _by_pillow(path: Path, series: Any) -> tuple[Array, str]:
     """What tifffile leaves to another package (LZW, JPEG, fax, CMYK), if Pillow loses nothing."""
-    page = series.keyframe
+    from PIL import Image as Pillow
+    from PIL import UnidentifiedImageError
+
+    page, pages = series.keyframe, []
     try:
         with Pillow.open(path, formats=("TIFF",)) as file:
-            pages = [_page(file, number) for number in range(len(series.pages))]
+            for number in range(len(series.pages)):
+                file.seek(number)
+                colours = file.mode in ("CMYK", "YCbCr")
+                pages.append(np.asarray(file.convert("RGB") if colours else file))
         fits = pages[0].dtype.itemsize >= page.dtype.itemsize
     except UnidentifiedImageError:
         fits = False
@@ -122,11 +149,6 @@ def _by_pillow(path: Path, series: Any) -> tuple[Array, str]:
     lead = series.shape[: series.ndim - page.ndim]
     axes = series.axes[: len(lead)] + ("YXS" if pages[0].ndim == 3 else "YX")
     return values.reshape(*lead, *pages[0].shape), axes
-
-
-def _page(file: Pillow.Image, number: int) -> Array:
-    file.seek(number)
-    return np.asarray(file.convert("RGB") if file.mode in ("CMYK", "YCbCr") else file)
 
 
 def _colours(page: Any) -> int:
@@ -152,19 +174,3 @@ def _arranged(path: Path, values: Array, axes: str, colours: int) -> Array:
     depth = int(np.prod(values.shape[len(channels) : -2], dtype=int))
     values = values.reshape(many, *([depth] if depth > 1 else []), *values.shape[-2:])
     return values.astype(np.uint8) if values.dtype == bool else values
-
-
-def _inverted(values: Array, bits: int) -> Array:
-    """Light for dark, where 0 is white."""
-    if values.dtype.kind == "u":
-        return np.asarray(values.dtype.type(2**bits - 1) - values)
-    return np.asarray(~values if values.dtype.kind == "i" else -values)
-
-
-def write(path: Path, values: Array, like: Image) -> None:
-    """An image (H, W) or a stack (D, H, W), compressed without loss, at the image's resolution."""
-    across, down, unit = like.header if like.kind == "TIFF" else (None, None, None)
-    known: dict[str, Any] = {}
-    if across and down and across[1] and down[1]:
-        known = {"resolution": (across, down), "resolutionunit": unit or 2}
-    tifffile.imwrite(path, values, compression="zlib", photometric="minisblack", **known)

@@ -1,7 +1,8 @@
-"""A picture in memory: its pixels, and where they lie in the patient or on the film."""
+"""An image in memory: its pixels, and where they lie in the patient or on the film."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,19 +21,14 @@ MOST_VALUES = 2**29  # a CT of 512 x 512 x 2000; more than that is taken for a m
 class Geometry:
     """How the pixels of a file are laid out, in the order in which the file holds them.
 
-    Attributes:
-        shape: Sides ``S``, two for an image, three for a volume.
-        affine: ``(4, 4)``, from an index along ``S`` to millimetres, to the right, front and top of
-            the patient (RAS). The column of a third side comes last for an image. None if unknown.
-        spacing: Millimetres from pixel to pixel along ``S``; None if unknown.
-        column_major: Whether the first side runs along the columns (x, y, z: NIfTI) or along
-            the slices or rows (z, y, x: everything else).
+    The affine ``(4, 4)`` maps an index along the sides ``S`` to millimetres towards the right, the
+    front and the top of the patient (RAS); for an image, the column of a third side comes last.
     """
 
-    shape: tuple[int, ...]
-    affine: Array | None = None
-    spacing: tuple[float, ...] | None = None
-    column_major: bool = False
+    shape: tuple[int, ...]  # sides S, two for an image, three for a volume
+    affine: Array | None = None  # None if unknown
+    spacing: tuple[float, ...] | None = None  # mm from pixel to pixel along S; None if unknown
+    column_major: bool = False  # sides run x, y, z (NIfTI) instead of z, y, x (all others)
 
     def __post_init__(self) -> None:
         if self.affine is not None:
@@ -54,23 +50,14 @@ class Geometry:
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """What was read from a file or a series.
+    """An image or volume that was read from a file or a series."""
 
-    Attributes:
-        pixels: ``(C, *S)``, in the file's own order of sides, of its own type or as rescaled.
-        geometry: How they lie.
-        kind: The format: PNG, JPEG, GIF, BMP, TIFF, NIfTI, DICOM.
-        path: Where it was read from.
-        header: What this format needs to write a mask in the same geometry.
-        indices: The numbers behind the colours of a palette ``S``, which are what a mask means.
-    """
-
-    pixels: Array
+    pixels: Array  # (C, *S), in the file's own order of sides, of its own type or as rescaled
     geometry: Geometry
-    kind: str
-    path: Path
-    header: Any = field(default=None, repr=False)
-    indices: Array | None = field(default=None, repr=False)
+    kind: str  # the name of its format, such as PNG, NIfTI or DICOM
+    path: Path  # of the file or series
+    header: Any = field(default=None, repr=False)  # for writing a mask in the same geometry
+    indices: Array | None = field(default=None, repr=False)  # S, into a palette: a mask's labels
 
 
 class TooLarge(InvalidImage):
@@ -82,10 +69,7 @@ def check_size(path: Path, shape: Sequence[int], limit: int = MOST_VALUES) -> No
     sides = " x ".join(str(n) for n in shape)
     if any(n <= 0 for n in shape):
         raise InvalidImage(f"{path} has no pixels: its header says {sides}.")
-    total = 1
-    for n in shape:
-        total *= int(n)
-    if total > limit:
+    if math.prod(map(int, shape)) > limit:
         raise TooLarge(
             f"{path} is too large: its header announces {sides} values.",
             allowed=f"at most {limit:,} values",
@@ -93,11 +77,11 @@ def check_size(path: Path, shape: Sequence[int], limit: int = MOST_VALUES) -> No
         )
 
 
-def check_complete(path: Path, announced: int, there: int) -> None:
+def check_complete(path: Path, announced: int, size: int) -> None:
     """Refuse a file that ends before the bytes that its header announces."""
-    if there < announced:
+    if size < announced:
         raise InvalidImage(
             f"{path} is cut short: its header announces {announced:,} bytes, "
-            f"and there are {there:,}.",
+            f"and there are {size:,}.",
             fix="copy, download or export it again",
         )

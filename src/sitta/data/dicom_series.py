@@ -10,28 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from sitta.data.formats.dicom import Origin, has_size, load, take_values
-from sitta.data.formats.dicom import read as read_file
-from sitta.data.formats.guard import decoding
-from sitta.data.formats.positions import arrange, place_of
-from sitta.data.picture import Array, Geometry, Image, check_size
-from sitta.data.sniff import SUFFIXES, sniff, suffix
+from sitta.data.detect import detect, named_format
+from sitta.data.formats.dicom_file import Origin, has_size, load, take_values
+from sitta.data.formats.dicom_file import read as read_file
+from sitta.data.formats.dicom_geometry import arrange, place_of
+from sitta.data.formats.errors import decoding
+from sitta.data.image import Geometry, Image, check_size
 from sitta.errors import InvalidImage
 
 
 def read(folder: Path, limit: int) -> Image:
     """All DICOM files of a folder as one volume, sorted by position."""
-    names = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
-    found = [p for p in names if p.name.upper() != "DICOMDIR" and _is_slice(p)]
-    slices = [(p, head) for p in found if has_size(head := _head(p, limit))]
-    _check_series(folder, [head for _, head in slices])
+    heads = _heads(folder, limit)
+    _check_series(folder, list(heads.values()))
+    slices = list(heads)
     if len(slices) == 1:
-        return replace(read_file(slices[0][0], limit), path=folder)
-    first = slices[0][1]
+        return replace(read_file(slices[0], limit), path=folder)
+    first = heads[slices[0]]
     check_size(folder, (len(slices), int(first.Rows), int(first.Columns)), limit)
-    order, affine, spacing = arrange(folder, [place_of(p, head) for p, head in slices])
-    loaded = [_plane(slices[i][0], limit) for i in order]
-    datasets, planes = [dataset for dataset, _ in loaded], [plane for _, plane in loaded]
+    order, affine, spacing = arrange(folder, [place_of(p, head) for p, head in heads.items()])
+    datasets, planes = [], []
+    for path in (slices[i] for i in order):
+        with decoding(path, "DICOM"):
+            datasets.append(load(path, limit))
+            planes.append(take_values(path, datasets[-1])[0])
     if any(p.shape != planes[0].shape or p.ndim != 3 for p in planes):
         raise InvalidImage(f"{folder} mixes files of different numbers of frames or colours.")
     pixels = np.stack(planes, axis=1)  # (C, D, H, W)
@@ -39,24 +41,22 @@ def read(folder: Path, limit: int) -> Image:
     return Image(pixels, geometry, "DICOM", folder, Origin(datasets))
 
 
-def _head(path: Path, limit: int) -> Any:
-    with decoding(path, "DICOM"):
-        return load(path, limit, pixels=False)
-
-
-def _plane(path: Path, limit: int) -> tuple[Any, Array]:
-    """A slice (C, H, W), and its dataset without it."""
-    with decoding(path, "DICOM"):
-        dataset = load(path, limit)
-        return dataset, take_values(path, dataset)[0]
+def _heads(folder: Path, limit: int) -> dict[Path, Any]:
+    """The headers of all images of a folder, by name."""
+    heads = {}
+    for path in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
+        if path.name.upper() != "DICOMDIR" and _is_slice(path):
+            with decoding(path, "DICOM"):
+                heads[path] = load(path, limit, pixels=False)
+    return {path: head for path, head in heads.items() if has_size(head)}
 
 
 def _is_slice(path: Path) -> bool:
     """Whether this is DICOM; refuses a broken slice, passes over what lies beside the slices."""
     ending = path.suffix.lower()
-    promised = SUFFIXES.get(suffix(path)) == "DICOM" or not ending or ending[1:].isdigit()
+    promised = named_format(path) == "DICOM" or not ending or ending[1:].isdigit()
     try:
-        return sniff(path) == "DICOM"
+        return detect(path) == "DICOM"
     except InvalidImage as error:
         if promised:
             raise InvalidImage(

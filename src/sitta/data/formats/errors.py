@@ -1,4 +1,4 @@
-"""Whatever decoders raise, warn and log becomes one clear error."""
+"""One clear error for whatever decoders raise, warn and log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from sitta.data.picture import TooLarge
+from sitta.data.image import TooLarge
 from sitta.errors import InvalidImage, SittaError
 
 TALKATIVE = ("tifffile", "nibabel.global", "pydicom")
@@ -21,35 +21,29 @@ CUT_SHORT = ("truncat", "less than expected", "end of file", "eof", "end-of-stre
 
 @contextmanager
 def decoding(path: Path, kind: str) -> Iterator[None]:
-    """Whatever a decoder raises for bad bytes becomes one clear error.
+    """Turn whatever a decoder raises for bad bytes into one clear error.
 
-    The decoders' own words are left out: they may quote the header, and with it the patient.
+    The decoder's own message is left out: it may quote the header, and with it the patient.
     """
     try:
         with QUIET:
             yield
-    except SittaError:
-        raise
     except Exception as error:
+        of_disk = isinstance(error, OSError) and error.errno not in DAMAGE
+        if of_disk or isinstance(error, SittaError):
+            raise
         if type(error).__name__ in TOO_LARGE:
             raise TooLarge(
                 f"{path} is too large to be decoded here.",
                 fix="check that the file is what it seems; cut a real one into pieces",
             ) from error
-        if isinstance(error, OSError) and error.errno not in DAMAGE:
-            raise
-        damaged = _damaged(path, kind, error)
-        raise damaged from (None if kind == "DICOM" else error)
-
-
-def _damaged(path: Path, kind: str, error: Exception) -> InvalidImage:
-    said = str(error).lower()
-    cut = isinstance(error, EOFError) or any(word in said for word in CUT_SHORT)
-    state = "cut short" if cut else "damaged"
-    return InvalidImage(
-        f"{path} is {state}: it cannot be read as {kind} ({type(error).__name__}).",
-        fix="copy, download or export it again",
-    )
+        message = str(error).lower()
+        cut = isinstance(error, EOFError) or any(word in message for word in CUT_SHORT)
+        raise InvalidImage(
+            f"{path} is {'cut short' if cut else 'damaged'}: it cannot be read as {kind} "
+            f"({type(error).__name__}).",
+            fix="copy, download or export it again",
+        ) from (None if kind == "DICOM" else error)
 
 
 class _Quiet:

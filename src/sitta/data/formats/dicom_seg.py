@@ -1,4 +1,4 @@
-"""DICOM SEG out, by highdicom (extra ``dicom-seg``)."""
+"""DICOM SEG: its frames as one mask, and masks out by highdicom (extra ``dicom-seg``)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,26 @@ from typing import Any
 import numpy as np
 
 from sitta._version import __version__
-from sitta.data.picture import Array, Image
+from sitta.data.formats.dicom_geometry import Place, frame_groups
+from sitta.data.image import Array, Image
 from sitta.errors import InvalidImage, InvalidSetting, MissingExtra
+
+
+def merged(
+    path: Path, dataset: Any, values: Array, places: Sequence[Place]
+) -> tuple[Array, list[Place]]:
+    """One frame a place, (1, D, H, W), with the numbers of the segments."""
+    groups = frame_groups(path, dataset, "SegmentIdentificationSequence", len(places))
+    numbers = [int(group.get("ReferencedSegmentNumber") or 0) for group in groups]
+    keys = [str((place.position.round(3) + 0.0).tolist()) for place in places]  # never -0.0
+    slices = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    labels = np.zeros((len(slices), *values.shape[2:]), np.uint16)
+    for frame, (key, number) in enumerate(zip(keys, numbers, strict=True)):
+        here, there = labels[slices[key]], values[0, frame] != 0
+        if (here[there] != 0).any():
+            raise InvalidImage(f"{path} is no mask of classes: its segments overlap.")
+        here[there] = number
+    return labels[None], [places[keys.index(key)] for key in slices]
 
 
 def write(path: Path, mask: Array, like: Image, labels: Sequence[str]) -> None:
@@ -31,10 +49,12 @@ def write(path: Path, mask: Array, like: Image, labels: Sequence[str]) -> None:
             got=f"{len(labels)}",
         )
     planes = mask if mask.ndim == 3 else mask[None]
+    if like.header.frames is not None:  # back in the order of the frames of their file
+        planes = planes[np.argsort(like.header.frames)]
     try:
-        found: Any = hd.seg.Segmentation(
+        segmentation: Any = hd.seg.Segmentation(
             source_images=list(like.header.datasets),
-            pixel_array=_stored_order(planes, like).astype(np.uint8),
+            pixel_array=planes.astype(np.uint8),
             segmentation_type=hd.seg.SegmentationTypeValues.BINARY,
             segment_descriptions=_segments(labels),
             series_instance_uid=hd.UID(),
@@ -47,12 +67,12 @@ def write(path: Path, mask: Array, like: Image, labels: Sequence[str]) -> None:
             device_serial_number="0",
             omit_empty_frames=False,  # the file has the whole geometry of its images
         )
-    except (AttributeError, KeyError, TypeError, ValueError):  # whose words may quote the header
+    except (AttributeError, KeyError, TypeError, ValueError):  # its message may quote the header
         raise InvalidImage(
             f"The header of {like.path} lacks what a DICOM SEG needs to refer to it.",
             fix="write NIfTI, TIFF or PNG instead",
         ) from None
-    found.save_as(path)
+    segmentation.save_as(path)
 
 
 def _segments(labels: Sequence[str]) -> list[Any]:
@@ -73,12 +93,3 @@ def _segments(labels: Sequence[str]) -> list[Any]:
         )
         for number, label in enumerate(labels, start=1)
     ]
-
-
-def _stored_order(planes: Array, like: Image) -> Array:
-    """Slices back in the order of the frames of their file."""
-    if like.header.frames is None:
-        return planes
-    stored = np.empty_like(planes)
-    stored[list(like.header.frames)] = planes
-    return stored
