@@ -13,14 +13,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
 
 from sitta.serve import pool
 from sitta.serve.app import create_app
 from sitta.serve.guard import Guard
-from sitta.serve.limits import Limits
+from sitta.serve.quotas import Limits
+from sitta.serve.server import Server
 from sitta.serve.service import Service
-from sitta.serve.worker import Orders
+from sitta.serve.worker import WorkerConfig
 from tests.onnx_stub import export
 from tests.serve import slow
 
@@ -75,7 +75,7 @@ def without_models(monkeypatch):
 
         def made(limits=TIGHT, guard=None, workers=1, models=("none",)):
             log = []
-            service = Service(Orders(models, limits), workers, log.append)
+            service = Service(WorkerConfig(models, limits), workers, log.append)
             asked = Asked(service, guard or Guard(), log)
             return stack.enter_context(asked)
 
@@ -88,7 +88,7 @@ def idle():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "main", slow.main)
         log = []
-        service = Service(Orders(["none"], TIGHT), 1, log.append)
+        service = Service(WorkerConfig(["none"], TIGHT), 1, log.append)
     yield service, log
     service.close()
 
@@ -112,8 +112,9 @@ def on_a_port(without_models):
 
         def made(**options):
             asked = without_models(**options)
-            config = uvicorn.Config(asked.app, port=0, log_level="error", lifespan="off", ws="none")
-            server = uvicorn.Server(config)
+            more = {"port": 0, "log_level": "error", "lifespan": "off"}
+            server = Server(asked.app, asked.service.pool, asked.log.append, **more)
+            asked.server = server
             done = asyncio.run_coroutine_threadsafe(server._serve(), asked.loop)
             stack.callback(done.result, 20)
             stack.callback(setattr, server, "should_exit", True)
@@ -135,7 +136,7 @@ def graph(tmp_path_factory):
 def small(graph):
     """An application with that model, and tight limits."""
     log = []
-    asked = Asked(Service(Orders([str(graph)], TIGHT), 1, log.append), Guard(), log)
+    asked = Asked(Service(WorkerConfig([str(graph)], TIGHT), 1, log.append), Guard(), log)
     with asked:
         yield asked
 

@@ -4,7 +4,8 @@ import os
 import time
 from pathlib import Path
 
-from sitta.serve.refusal import Refusal
+from sitta.errors import SittaError
+from sitta.serve.errors import ApiError
 
 MODEL = {
     "name": "none",
@@ -22,13 +23,20 @@ MODEL = {
     "settings": {},
     "note": "",
 }
-METHOD = {"name": "intent", "title": "", "summary": "", "default": True, "settings": []}
+METHOD = {
+    "name": "intent",
+    "title": "",
+    "summary": "",
+    "takes_gradients": False,
+    "default": True,
+    "settings": [],
+}
 ANSWER = {"classes": ["organ"], "slices": 1, "activation": "sigmoid"}
 
 
-def main(orders, pipe):
-    if "unfit" in orders.models:
-        pipe.send(("unfit", (False, "There is no such model.")))
+def main(config, pipe):
+    if "unfit" in config.models:
+        pipe.send(("unfit", SittaError("There is no such model.")))
         return
     pipe.send(("ready", {"models": [MODEL], "methods": [METHOD]}))
     while True:
@@ -39,12 +47,14 @@ def main(orders, pipe):
         told = job["settings"]
         (Path(job["out"]) / "some.npy").write_bytes(b"0" * int(told.get("bytes", 0)))
         time.sleep(told.get("sleep", 0))
+        while "until" in told and not Path(told["until"]).exists():
+            time.sleep(0.01)
         if told.get("die"):
             os._exit(11)
         if told.get("refuse"):
-            refusal = Refusal(422, "bad-image", f"{job['files'][0]} is bad.", fix=job["out"])
-            pipe.send(("refused", refusal.plain()))
+            error = ApiError(422, "bad-image", f"{job['files'][0]} is bad.", fix=job["out"])
+            pipe.send(("refused", error))
         elif told.get("fail"):
             pipe.send(("failed", "KeyError at secret.py:1"))
         else:
-            pipe.send(("done", {**ANSWER, "worker": os.getpid()}))
+            pipe.send(("done", ({**ANSWER, "worker": os.getpid()}, None)))

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image as Pillow
 
 from sitta.data import phantom
-from sitta.notes import NOTES
-from sitta.runs.one import SERIOUS
+from sitta.prediction.notes import NOTES, flagged
+from sitta.prediction.scores import shown
 from sitta.serve.samples import SAMPLES
 from tests.data.files import VALUES, WHOLE, dataset, save, stack
 from tests.onnx_stub import LAMBDAS
@@ -73,7 +73,14 @@ def test_methods_of_graphs_have_no_settings(small):
 
 
 def test_notes_and_limits(small):
-    assert small.get("/api/notes").json() == {"notes": NOTES, "serious": sorted(SERIOUS)}
+    notes = small.get("/api/notes").json()
+    assert notes["notes"] == {code: note.sentence for code, note in NOTES.items()}
+    assert notes["advice"] == {code: note.advice for code, note in NOTES.items()}
+    assert notes["severity"] == {code: note.severity for code, note in NOTES.items()}
+    information = {code for code, note in NOTES.items() if note.severity == "information"}
+    assert notes["serious"] == sorted(set(NOTES) - information)
+    scores = small.get("/api/scores").json()["scores"]
+    assert scores == [score.describe() for score in shown()]
     told = small.get("/api/limits").json()
     assert (told["upload_bytes"], told["slices"], told["files"]) == (2**21, 64, 5)
 
@@ -91,14 +98,14 @@ def test_samples_can_be_had_and_predicted(small):
 
 def test_the_answer_to_a_picture(small):
     answer = small.send(WHOLE["a.png"], "a.png").json()
-    conforms(small, answer, "Answer")
+    conforms(small, answer, "PredictionAnswer")
     assert (answer["kind"], answer["shape"], answer["slices"]) == ("png", [16, 20], 1)
     assert answer["spacing"] is None
     assert answer["lambdas"] == list(LAMBDAS)
     (row,) = answer["rows"]
     assert row["slice"] is None
     assert sum(row["weights"]) == pytest.approx(1)
-    assert row["look"] == bool(SERIOUS & set(row["notes"])) == answer["look"]
+    assert row["look"] == flagged(row["notes"]) == answer["look"]
     image, sides = raw(small, answer, "image", dtype="<f4")
     assert (image.reshape(16, 20) == VALUES).all()
     assert sides == [1, 16, 20]
@@ -121,7 +128,7 @@ def test_colours_are_interleaved(small):
 
 def test_files_to_keep_and_pictures_to_draw_are_the_same(small, volume):
     file, answer = volume
-    conforms(small, answer, "Answer")
+    conforms(small, answer, "PredictionAnswer")
     assert (answer["shape"], answer["slices"], len(answer["rows"])) == ([9, 24, 20], 9, 9)
     assert not [kind for kind in answer["links"] if kind.endswith(".png")]
     shown = {
@@ -175,7 +182,7 @@ def test_a_series_of_dicom_files(small, tmp_path):
         path = save(tmp_path / f"{number}.dcm", slices[number])
         files.append(("file", (f"x/{number}.dcm", path.read_bytes())))
     answer = small.ask("POST", "/api/predict", files=files).json()
-    conforms(small, answer, "Answer")
+    conforms(small, answer, "PredictionAnswer")
     assert (answer["kind"], answer["name"], answer["shape"]) == ("dicom", "series", [4, 12, 10])
     assert answer["spacing"] == [2.5, 0.5, 0.75]
     image, _ = raw(small, answer, "image", 1, "<f4")
@@ -216,6 +223,14 @@ def test_metrics(small):
     assert float(lines["sitta_results"]) == len(small.service.store)
     assert lines['sitta_job_seconds_bucket{le="+Inf"}'] == lines["sitta_job_seconds_count"]
     assert "result-" not in text
+    types = dict(line.split()[2:4] for line in text.splitlines() if line.startswith("# TYPE"))
+    counters = ["sitta_jobs_total", "sitta_requests_total", "sitta_worker_restarts_total"]
+    gauges = ["jobs_running", "queue_length", "results", "results_bytes", "workers"]
+    assert types == {
+        **dict.fromkeys(counters, "counter"),
+        **dict.fromkeys([f"sitta_{name}" for name in gauges], "gauge"),
+        "sitta_job_seconds": "histogram",
+    }
 
 
 def test_every_error_is_documented(small):
@@ -230,4 +245,4 @@ def test_every_error_is_documented(small):
     predict = document(small)["paths"]["/api/predict"]["post"]
     assert {"413", "415", "422", "429", "503", "504"} <= set(predict["responses"])
     example = predict["responses"]["200"]["content"]["application/json"]["example"]
-    conforms(small, example, "Answer")
+    conforms(small, example, "PredictionAnswer")

@@ -1,14 +1,16 @@
 """Who may ask: hosts, origins, tokens, and the headers on every answer."""
 
 import re
-from pathlib import Path
 
 import httpx
 import pytest
 
 from sitta.errors import InvalidSetting
+from sitta.serve.attempts import FREE, Attempts
+from sitta.serve.errors import ApiError
 from sitta.serve.guard import Guard
 from sitta.serve.run import _greeting
+from tests import ROOT
 
 TOKEN = "correct horse battery"  # noqa: S105
 ELSEWHERE = "http://elsewhere.example"
@@ -113,10 +115,11 @@ def test_monitors_may_ask_by_head(guarded, path):
 
 def test_what_the_documented_proxy_passes_on_is_enough(on_a_port):
     """The cookie is kept to HTTPS, and a page on another port than 443 may send."""
-    text = (Path(__file__).parents[2] / "docs" / "how-to" / "serve.md").read_text("utf-8")
+    text = (ROOT / "docs" / "how-to" / "serve.md").read_text("utf-8")
     block = text.split("```nginx")[1].split("```")[0]
     passed = dict(re.findall(r"proxy_set_header (\S+) (\S+);", block))
     known = {"$http_host": "sitta.example:8443", "$host": "sitta.example", "$scheme": "https"}
+    known["$remote_addr"] = "192.0.2.7"
     headers = {name: known[value] for name, value in passed.items()}
     asked = on_a_port(guard=Guard(token=TOKEN, names=frozenset({"sitta.example"})))
     headers |= {"Origin": "https://sitta.example:8443"}
@@ -124,6 +127,11 @@ def test_what_the_documented_proxy_passes_on_is_enough(on_a_port):
     answer = httpx.post(address, headers=headers, data={"token": TOKEN})
     assert answer.status_code == 303
     assert answer.headers["set-cookie"].endswith("; Secure")
+    for _ in range(FREE + 1):
+        answer = httpx.post(address, headers=headers, data={"token": "x"})
+    assert answer.status_code == 429
+    headers["X-Forwarded-For"] = "192.0.2.8"
+    assert httpx.post(address, headers=headers, data={"token": TOKEN}).status_code == 303
 
 
 @pytest.mark.parametrize("way", ["link", "form"])
@@ -147,6 +155,61 @@ def test_a_browser_logs_in_once(guarded, way):
     assert asked.get("/api/models", headers=kept).status_code == 200
     assert asked.get("/api/models", headers={"cookie": "sitta-session=x"}).status_code == 401
     assert not [line for line in asked.log if TOKEN in line]
+
+
+def test_wrong_tokens_cost_time(guarded):
+    now = [0.0]
+    guard = Guard(token=TOKEN, attempts=Attempts(lambda: now[0]))
+    asked = guarded(guard)
+    cookie = {"cookie": guard.cookie(secure=False)}
+
+    def shown(token):
+        return asked.get("/api/models", headers={"authorization": f"Bearer {token}"})
+
+    assert {shown("x").status_code for _ in range(FREE)} == {401}
+    waits = []
+    for _ in range(9):
+        answer = shown(TOKEN)  # not even the right one is looked at
+        assert (answer.status_code, answer.json()["error"]["code"]) == (429, "too-many-tokens")
+        for login in (asked.get("/", params={"token": TOKEN}), _posted(asked, TOKEN)):
+            assert login.status_code == 429
+        waits.append(int(answer.headers["retry-after"]))
+        now[0] += waits[-1]
+        assert shown("x").status_code == 401
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert asked.get("/api/models", headers=cookie).status_code == 200
+    assert asked.get("/healthz").status_code == 200
+    now[0] += 60
+    assert shown(TOKEN).status_code == 200
+
+
+def _posted(asked, token):
+    return asked.ask("POST", "/login", data={"token": token})
+
+
+def test_an_old_session_is_no_attempt(guarded):
+    asked = guarded(Guard(token=TOKEN))
+    for _ in range(2 * FREE):
+        assert asked.get("/api/models", headers={"cookie": "sitta-session=x"}).status_code == 401
+    assert asked.get("/", params={"token": TOKEN}).status_code == 303
+
+
+def test_attempts_are_counted_by_network_and_forgotten():
+    now = [0.0]
+    attempts = Attempts(lambda: now[0])
+    for number in range(FREE):
+        attempts.failed(f"2001:db8::{number:x}")
+    with pytest.raises(ApiError, match="Too many wrong tokens"):
+        attempts.check("2001:db8::ffff")
+    attempts.check("2001:db8:0:1::1")
+    for client in ("192.0.2.1", "", "testclient"):
+        attempts.check(client)
+    now[0] += 1000
+    attempts.failed("2001:db8::1")
+    attempts.check("2001:db8::1")
+    for number in range(5000):
+        attempts.failed(f"client {number}")
+    assert len(attempts._failures) <= 4096
 
 
 def test_the_form_takes_no_books(guarded):

@@ -10,7 +10,7 @@ from PIL import Image as Pillow
 
 from sitta.serve.guard import Guard
 from sitta.serve.service import Service
-from sitta.serve.worker import Orders
+from sitta.serve.worker import WorkerConfig
 from tests.data.files import WHOLE
 from tests.serve.conftest import TIGHT, Asked
 from tests.serve.hostile import PNG, UPLOADS
@@ -53,11 +53,16 @@ def test_it_still_works_after_all_that(small):
         ({"model": "other"}, 404, "no such model"),
         ({"model": "../../etc/passwd"}, 404, "no such model"),
         ({"method": "tent"}, 404, "no such method"),
-        ({"settings": "no json"}, 422, "no JSON object"),
+        ({"settings": "no json"}, 422, "no JSON"),
         ({"settings": "[1]"}, 422, "no JSON object"),
-        ({"settings": '{"step": NaN}'}, 422, "no JSON object"),
-        ({"settings": "[" * 50_000}, 422, "no JSON object"),
-        ({"settings": '{"step": 1' + "0" * 5000 + "}"}, 422, "no JSON object"),
+        ({"settings": '{"step": NaN}'}, 422, "NaN is no JSON"),
+        ({"settings": '{"step": 1e999}'}, 422, "exported with step=0.2"),
+        ({"settings": "[" * 50_000}, 422, "too long"),
+        ({"settings": '{"step": 1' + "0" * 5000 + "}"}, 422, "whole number is too long"),
+        ({"settings": '{"step": 1' + "0" * 4000 + "}"}, 422, "whole number is too long"),
+        ({"settings": '{"step": ' + "[" * 900 + "]" * 900 + "}"}, 422, "lists in each other"),
+        ({"settings": '{"\\ud800": "\\udfff"}'}, 422, "no setting"),
+        ({"settings": '{"step": "\\udfff"}'}, 422, "exported with step=0.2"),
         ({"settings": '{"step": 0.5}'}, 422, "exported with step=0.2"),
         ({"settings": '{"__class__": 1}'}, 422, "no setting"),
         ({"settings": "x" * 2**17}, 413, "too long"),
@@ -109,13 +114,15 @@ def test_the_word_of_a_failed_validation_is_one_sentence(small):
     made = small.send(PNG).json()["id"]
     refused(small.get(f"/api/results/{made}/mask.raw?slice=x"), 422, "slice")
     refused(small.get(f"/api/results/{made}/mask.raw?slice=1"), 422, "no such slice")
+    refused(small.get(f"/api/results/{made}/mask.raw?slice={'9' * 4000}"), 422, "slice")
+    refused(small.get(f"/api/results/{made}/mask.png?slice={'9' * 4000}"), 422, "slice")
     refused(small.get(f"/api/results/{made}/{'x' * 100}"), 422)
 
 
 def test_a_worker_takes_no_more_memory_than_it_may(graph):
     wide = io.BytesIO()
     Pillow.fromarray(np.zeros((4000, 4000), np.uint8)).save(wide, "PNG")
-    orders = Orders([str(graph)], replace(TIGHT, pixels=2**25, memory_bytes=2**26))
-    with Asked(Service(orders, 1, print), Guard(), []) as asked:
+    config = WorkerConfig([str(graph)], replace(TIGHT, pixels=2**25, memory_bytes=2**26))
+    with Asked(Service(config, 1, print), Guard(), []) as asked:
         refused(asked.send(wide.getvalue()), 413, "memory|too large")
         assert asked.send(PNG).status_code == 200

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from sitta.cli import app, serve  # noqa: F401  (registers itself)
 from sitta.data import phantom
 from sitta.errors import InvalidSetting, MissingExtra, SittaError
-from sitta.runs import Plan, predict
+from sitta.inference import Request, predict
 from tests.data.files import dataset, save
 from tests.serve.conftest import Process
 
@@ -72,7 +72,7 @@ def asked(client, content, accept):
 
 
 def test_two_hundred_requests_of_sixteen_clients(server, graph, images, tmp_path):
-    run = predict(Plan(str(graph)), images, tmp_path)
+    run = predict(Request(str(graph)), images, tmp_path)
     rows = [record["rows"][0] for record in run.records]
     masks = [np.asarray(Pillow.open(tmp_path / r["output"])) for r in run.records]
     contents = [path.read_bytes() for path in images]
@@ -189,7 +189,7 @@ def server_alone(graph, tmp_path):
     return started, started.children()
 
 
-def ended(pids, seconds=10):
+def ended(pids, seconds=60):
     """Wait until processes are gone, or wait for whoever adopted them to bury them."""
     end = time.monotonic() + seconds
     while alive := [pid for pid in pids if _state(pid) not in ("", "Z")]:
@@ -221,7 +221,7 @@ def test_wrong_use_is_told_before_anything_starts(graph, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     result = refused(str(graph))
     assert isinstance(result.exception, MissingExtra)
-    assert "pip install 'sitta[serve]'" in str(result.exception)
+    assert "pip install -e '.[serve]'" in str(result.exception)
 
 
 def test_a_wrong_model_ends_in_a_sentence(tmp_path):

@@ -13,11 +13,11 @@ import sitta
 from sitta.data import Preprocess, phantom
 from sitta.data.images import read
 from sitta.data.preprocess import TASKS
-from sitta.runs import Plan, predict
+from sitta.inference import Request, predict
 from sitta.serve.guard import Guard
-from sitta.serve.limits import Limits
+from sitta.serve.quotas import Limits
 from sitta.serve.service import Service
-from sitta.serve.worker import Orders
+from sitta.serve.worker import WorkerConfig
 from tests.data.files import dataset, save
 from tests.serve.conftest import Asked
 
@@ -26,7 +26,7 @@ MODEL = "phantom-alder"
 
 @pytest.fixture(scope="module")
 def torch_service():
-    with Asked(Service(Orders([MODEL], Limits(passes=40)), 1, print), Guard(), []) as asked:
+    with Asked(Service(WorkerConfig([MODEL], Limits(passes=40)), 1, print), Guard(), []) as asked:
         yield asked
 
 
@@ -55,7 +55,7 @@ def masks(asked, answer):
 def test_as_from_the_command_line_and_from_python(torch_service, files, kind, tmp_path):
     path = files[kind]
     answer = torch_service.send(path.read_bytes(), path.name).json()
-    run = predict(Plan(MODEL), [path], tmp_path)
+    run = predict(Request(MODEL), [path], tmp_path)
     for row, expected in zip(answer["rows"], run.records[0]["rows"], strict=True):
         assert row["notes"] == expected["notes"]
         for name in (
@@ -86,7 +86,7 @@ def test_as_from_the_command_line_and_from_python(torch_service, files, kind, tm
     p = sitta.InTEnt(sitta.load(MODEL))(torch.from_numpy(ready.values))
     assert np.allclose([r["weights"] for r in answer["rows"]], p.weights.T, atol=1e-6)
     assert np.allclose([r["agreement"] for r in answer["rows"]], p.agreement, atol=1e-6)
-    restored = ready.placement.slices(ready.placement.restore(p.probability.numpy()))[0] > 0.5
+    restored = ready.inverse.slices(ready.inverse.restore(p.probability.numpy()))[0] > 0.5
     assert (masks(torch_service, answer) == restored.reshape(answer["slices"], -1)).all()
 
 
@@ -111,7 +111,8 @@ def test_another_method_and_settings(torch_service, files):
     source = sent("source").json()
     assert (source["lambdas"], source["source_member"]) == ([1.0], 0)
     for method, settings, words in (
-        ("intent", {"step": 1e-9}, "more passes"),
+        ("intent", {"step": 1e-9}, "out of range"),
+        ("intent", {"step": 0.001}, "more passes"),
         ("memo", {"views": 1000}, "more passes"),
         ("tent", {"steps": 500}, "more passes"),
         ("intent", {"step": 2}, "out of range"),
@@ -137,6 +138,6 @@ def test_the_registry_feeds_the_methods(torch_service):
     strategy = next(s for s in told["intent"]["settings"] if s["name"] == "strategy")
     assert (strategy["kind"], strategy["default"]) == ("choice", "ent-baln")
     step = next(s for s in told["intent"]["settings"] if s["name"] == "step")
-    assert (step["kind"], step["minimum"], step["maximum"]) == ("number", 0, 1)
+    assert (step["kind"], step["minimum"], step["maximum"]) == ("number", 0.001, 1)
     (model,) = torch_service.get("/api/models").json()["models"]
     assert (model["graph"], model["methods"]) == (False, list(sitta.methods()))

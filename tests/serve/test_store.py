@@ -2,14 +2,17 @@
 
 import os
 import stat
+import subprocess
+import sys
 import time
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from sitta.serve.limits import Limits
-from sitta.serve.refusal import Refusal
-from sitta.serve.store import Store, sweep
+from sitta.serve import store as store_module
+from sitta.serve.errors import ApiError
+from sitta.serve.quotas import Limits
+from sitta.serve.store import Store, remove_abandoned
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def filled(store, size):
 def test_the_oldest_go_first(store):
     first, second, third = (filled(store, 400) for _ in range(3))
     assert store.size == 800
-    with pytest.raises(Refusal, match="no such result"):
+    with pytest.raises(ApiError, match="no such result"):
         store.get(first)
     assert not (store.root / f"result-{first}").exists()
     assert store.get(second).size == store.get(third).size == 400
@@ -42,7 +45,7 @@ def test_what_is_made_later_counts_too(store):
     (store.root / f"result-{second}" / "y").write_bytes(bytes(400))
     store.measure(second)
     store.tidy()
-    with pytest.raises(Refusal):
+    with pytest.raises(ApiError):
         store.get(first)
 
 
@@ -64,17 +67,26 @@ def test_one_that_is_too_large_is_kept_until_the_next(store):
     large = filled(store, 5000)
     assert store._entries[large].size == 5000
     filled(store, 1)
-    with pytest.raises(Refusal):
+    with pytest.raises(ApiError):
         store.get(large)
 
 
-def test_old_ones_go(store):
-    store.limits = replace(store.limits, keep_seconds=0.05)
+def test_old_ones_go(store, monkeypatch):
     name = filled(store, 1)
     store.get(name)
-    time.sleep(0.06)
-    with pytest.raises(Refusal):
+    later = time.monotonic() + store.limits.keep_seconds + 1
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    with pytest.raises(ApiError):
         store.get(name)
+
+
+def test_errors_do_not_pile_up_the_places_where_they_were_raised(store):
+    lengths = []
+    for _ in range(3):
+        with pytest.raises(ApiError) as caught:
+            store.get("nothing")
+        lengths.append(len(caught.traceback))
+    assert lengths == lengths[:1] * 3
 
 
 def test_ids_cannot_be_guessed_and_folders_not_be_read(store):
@@ -85,11 +97,47 @@ def test_ids_cannot_be_guessed_and_folders_not_be_read(store):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_what_a_killed_service_left_is_swept(tmp_path):
-    dead = tmp_path / f"sitta-serve-{2**22 + 1}-abc"
-    alive = tmp_path / f"sitta-serve-{os.getpid()}-abc"
-    other = tmp_path / "sitta-serve-mine"
-    for folder in (dead, alive, other):
+def test_what_a_killed_service_left_is_swept(store, tmp_path):
+    (store.root / "result").write_bytes(b"of a patient")
+    killed = _left_by_a_killed_service(tmp_path)
+    same = tmp_path / f"sitta-serve-{os.getpid()}-abcdefgh"  # in a container all have this number
+    other, linked = tmp_path / "sitta-serve-mine", tmp_path / "sitta-serve-abcdefgh"
+    for folder in (same, other):
         folder.mkdir()
-    sweep(tmp_path)
-    assert {p.name for p in tmp_path.iterdir()} == {alive.name, other.name}
+    linked.symlink_to(other)
+    remove_abandoned(tmp_path)
+    assert not killed.exists()
+    assert {*tmp_path.iterdir()} == {store.root, other, linked}
+    other.rmdir()
+    linked.unlink()
+
+
+def _left_by_a_killed_service(parent):
+    code = (
+        "import os, signal; from sitta.serve.quotas import Limits; from sitta.serve.store import "
+        "Store; print(Store(Limits()).root, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    environment = {**os.environ, "TMPDIR": str(parent)}
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    folder = Path(done.stdout.strip())
+    assert folder.is_dir(), done.stderr
+    return folder
+
+
+def test_a_folder_swept_before_it_was_locked_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    real, swept = store_module._locked, []
+
+    def late(folder):
+        if not swept:
+            swept.append(folder)
+            remove_abandoned(tmp_path)
+        return real(folder)
+
+    monkeypatch.setattr(store_module, "_locked", late)
+    kept = Store(Limits())
+    assert swept
+    assert kept.root.is_dir()
+    assert stat.S_IMODE(kept.root.stat().st_mode) == 0o700
+    kept.close()

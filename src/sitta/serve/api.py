@@ -6,118 +6,132 @@ import asyncio
 import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from sitta._version import __version__
-from sitta.notes import NOTES
-from sitta.runs.one import SERIOUS
+from sitta.prediction.notes import NOTES, flagged
+from sitta.prediction.scores import shown
 from sitta.serve import documented as doc
-from sitta.serve import metrics, samples, schemas
-from sitta.serve.accept import JSON, MASKS, wanted
-from sitta.serve.refusal import Refusal
+from sitta.serve import samples, schemas
+from sitta.serve.errors import ApiError
+from sitta.serve.negotiation import JSON, MASKS, wanted
 from sitta.serve.render import RAW, TYPES, Rendering, kinds
+from sitta.serve.samples import SAMPLES
+from sitta.serve.schemas import listing
 from sitta.serve.service import Service
-from sitta.serve.upload import Parcel, receive
+from sitta.serve.store import Entry
+from sitta.serve.upload import Upload, receive
 
-router = APIRouter()
+router = APIRouter(responses=doc.errors())
 USE = "For research. Not a medical device."
 ABANDONED = 499  # nobody is there to read it
 
 
-def _service(request: Request) -> Service:
+def _of_app(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 
 
-@router.get("/api", responses=doc.errors(), summary="What this is")
+Running = Annotated[Service, Depends(_of_app)]
+
+
+@router.get("/api", summary="What this is")
 async def about() -> schemas.About:
     """Name, version, and what it is for."""
     return schemas.About(version=__version__, use=USE, documentation="/openapi.json")
 
 
-@router.get("/api/models", responses=doc.errors(), summary="Models")
-async def models(request: Request) -> schemas.Models:
+@router.get("/api/models", summary="Models", response_model=listing("models", schemas.Model))
+async def models(service: Running) -> Any:
     """The models that were given on the command line."""
-    return schemas.Models(models=_service(request).known["models"])
+    return {"models": service.description["models"]}
 
 
-@router.get("/api/methods", responses=doc.errors(), summary="Methods")
-async def methods(request: Request) -> schemas.Methods:
+@router.get("/api/methods", summary="Methods", response_model=listing("methods", schemas.Method))
+async def methods(service: Running) -> Any:
     """The methods, with their settings."""
-    return schemas.Methods(methods=_service(request).known["methods"])
+    return {"methods": service.description["methods"]}
 
 
-@router.get("/api/notes", responses=doc.errors(), summary="Notes")
+@router.get("/api/notes", summary="Notes")
 async def notes() -> schemas.Notes:
     """What the notes in an answer mean."""
-    return schemas.Notes(notes=NOTES, serious=sorted(SERIOUS))
+    return schemas.Notes(
+        notes={code: note.sentence for code, note in NOTES.items()},
+        serious=sorted(code for code in NOTES if flagged([code])),
+        severity={code: note.severity for code, note in NOTES.items()},
+        advice={code: note.advice for code, note in NOTES.items()},
+    )
 
 
-@router.get("/api/limits", responses=doc.errors(), summary="Limits")
-async def limits(request: Request) -> schemas.Bounds:
+@router.get("/api/scores", summary="Trust scores", response_model=listing("scores", schemas.Score))
+async def scores() -> Any:
+    """The trust scores in an answer: how to show them, and what they mean."""
+    return {"scores": [score.describe() for score in shown()]}
+
+
+@router.get("/api/limits", summary="Limits")
+async def limits(service: Running) -> schemas.Bounds:
     """How much one client may ask for."""
-    return schemas.Bounds(**_service(request).limits.told())  # type: ignore[arg-type]
+    return schemas.Bounds.model_validate(service.limits, from_attributes=True)
 
 
-@router.get("/api/samples", responses=doc.errors(), summary="Samples")
-async def sample_list(request: Request) -> schemas.Samples:
+@router.get("/api/samples", summary="Samples", response_model=listing("samples", schemas.Sample))
+async def sample_list(service: Running) -> Any:
     """Phantom images to try the service with."""
-    found = samples.listing([m["name"] for m in _service(request).known["models"]])
-    return schemas.Samples(samples=[schemas.Sample(**one) for one in found])
+    names = [model["name"] for model in service.description["models"]]
+    model = samples.MODEL if samples.MODEL in names else names[0]
+    return {"samples": [{"name": k, "title": s[0], "model": model} for k, s in SAMPLES.items()]}
 
 
-@router.get(
-    "/api/samples/{name}", responses=doc.FILE | doc.errors(404), summary="A sample", **doc.PLAIN
-)
-async def sample(request: Request, name: Annotated[str, Path(examples=list(samples.SAMPLES)[:1])]):  # type: ignore[no-untyped-def]  # noqa: ANN201
+@router.get("/api/samples/{name}", summary="A sample", **doc.FILE)
+async def sample(service: Running, name: Annotated[str, Path(examples=[*SAMPLES][:1])]) -> Response:
     """The file of a sample."""
-    if name not in samples.SAMPLES:
-        raise Refusal(
-            404, "no-sample", "There is no such sample.", allowed=", ".join(samples.SAMPLES)
-        )
-    path = await asyncio.to_thread(samples.made, name, _service(request).store.root)
+    if name not in SAMPLES:
+        names = ", ".join(SAMPLES)
+        raise ApiError(404, "no-sample", "There is no such sample.", allowed=names)
+    path = await asyncio.to_thread(samples.draw, name, service.store.root)
     return FileResponse(path, media_type=TYPES[path.name[path.name.index(".") :]], filename=name)
 
 
-@router.post("/api/predict", **doc.PREDICT)
-async def predict(request: Request) -> Response:
+@router.post("/api/predict", summary="Adapt to an image", **doc.PREDICT)
+async def predict(request: Request, service: Running) -> Response:
     """Adapt a model to an image, or to the slices of one DICOM series.
 
-    Answers with figures and links; or, if `Accept` asks for it, with the mask itself.
+    Answers with scores and links; or, if `Accept` asks for it, with the mask itself.
     """
-    service, form = _service(request), wanted(request.headers.get("accept", ""))
+    form = wanted(request.headers.get("accept", ""))
     start, outcome = time.perf_counter(), "failed"
     try:
-        with service.pool.place(), service.store.workspace() as folder:
-            parcel = await receive(request, folder, service.limits)
+        service.pool.require_place()  # so that nothing is sent in vain
+        with service.store.workspace() as folder:
+            upload = await receive(request, folder, service.limits)
             start = time.perf_counter()
-            answer = await _attended(request, service, parcel)
+            with service.pool.place():  # not before: a slow upload keeps nobody out
+                answer = await _attended(request, service, upload)
         outcome = "done"
         return await _formed(service, answer, form)
-    except (_Abandoned, ClientDisconnect):
+    except ClientDisconnect:
         outcome = "abandoned"
         return Response(status_code=ABANDONED)
-    except Refusal as error:
+    except ApiError as error:
         outcome = error.code
         raise
     finally:
         service.metrics.job(outcome, time.perf_counter() - start)
 
 
-class _Abandoned(Exception):
-    """The client is gone."""
-
-
-async def _attended(request: Request, service: Service, parcel: Parcel) -> dict[str, Any]:
+async def _attended(request: Request, service: Service, upload: Upload) -> dict[str, Any]:
     """Work for as long as the client waits for it."""
-    job = asyncio.create_task(service.predict(parcel))
+    job = asyncio.create_task(service.predict(upload))
     gone = asyncio.create_task(_disconnected(request))
     try:
         await asyncio.wait({job, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not job.done():
-            raise _Abandoned
+            raise ClientDisconnect
         return job.result()
     finally:
         for task in (job, gone):
@@ -134,90 +148,77 @@ async def _formed(service: Service, answer: dict[str, Any], form: str) -> Respon
     """JSON, or the mask itself."""
     if form == JSON:
         return JSONResponse(answer)
-    try:
-        return await _file(service, answer["id"], "mask", MASKS[form], None, form)
-    except Refusal as error:
-        if error.code != "bad-slice":
-            raise
-        raise Refusal(
-            406, "not-a-picture", "PNG holds no volume.", allowed="application/x-nifti, " + JSON
-        ) from None
+    if form == "image/png" and answer["slices"] > 1:
+        allowed = f"application/x-nifti, {JSON}"
+        raise ApiError(406, "not-a-picture", "PNG holds no volume.", allowed=allowed)
+    mask = await _part(service, answer["id"], f"mask{MASKS[form]}", None)
+    return Response(mask.body, media_type=form)
 
 
-@router.get(
-    "/api/results/{id}/{kind}",
-    responses=doc.FILE | doc.errors(404),
-    summary="A part of a result",
-    **doc.PLAIN,
-)
-async def result(  # type: ignore[no-untyped-def]  # noqa: ANN201
-    request: Request,
+@router.get("/api/results/{id}/{kind}", summary="A part of a result", **doc.FILE)
+async def result(
+    service: Running,
     id: Annotated[str, Path(max_length=64, examples=["9Kx0..."])],
     kind: Annotated[str, Path(max_length=64, examples=["mask.png"])],
     slice: Annotated[int | None, Query(ge=0, le=2**31, description="Which, as shown.")] = None,
-):
-    """A picture, a map or the figures.
+) -> Response:
+    """An image, a map or the scores.
 
     To draw, one slice of bytes row by row, with its sides in `X-Height`, `X-Width` and `X-Depth`:
     `image.raw` (float32, little-endian), `mask.raw`, `source.raw`, `members.raw` (a class a pixel),
     `uncertainty.raw` and `disagreement.raw` (255 = 1 bit). To keep: as the answer's `links` say.
     """
-    service = _service(request)
+    return await _part(service, id, kind, slice)
+
+
+async def _part(service: Service, id: str, kind: str, number: int | None) -> Response:
     entry = service.store.get(id)
-    name, dot, ending = kind.partition(".")
-    ending = dot + ending
-    if kind == "figures.json":
-        return _attached(JSONResponse(entry.answer), kind)
-    if ending == ".raw" and name in RAW:
-        rendering = Rendering(entry.folder, entry.answer)
-        content, sides = await asyncio.to_thread(rendering.raw, name, slice or 0)
-        told = dict(zip(("X-Height", "X-Width", "X-Depth"), map(str, sides), strict=True))
-        return Response(content, media_type=TYPES[".raw"], headers=told)
-    if ending in (".png", ".nii.gz") and f"{name}.nii.gz" in kinds(entry.answer):
-        number = slice if ending == ".png" else None
-        return _attached(await _file(service, id, name, ending, number, TYPES[ending]), kind)
-    offered = ", ".join([*kinds(entry.answer), *(f"{name}.raw" for name in RAW)])
-    raise Refusal(404, "no-such-kind", "A result has no such part.", allowed=offered)
-
-
-async def _file(
-    service: Service, id: str, name: str, ending: str, number: int | None, media: str
-) -> Response:
-    entry = service.store.get(id)
-    rendering = Rendering(entry.folder, entry.answer)
-
-    def content() -> bytes:
-        with entry.lock:
-            return rendering.file(name, ending, number).read_bytes()
-
-    found = await asyncio.to_thread(content)
+    response = await asyncio.to_thread(_rendered, entry, kind, number)
     service.store.measure(id)
-    return Response(found, media_type=media)
-
-
-def _attached(response: Response, name: str) -> Response:
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 
-@router.delete(
-    "/api/results/{id}", status_code=204, responses=doc.errors(404), summary="Forget a result"
-)
-async def delete(request: Request, id: Annotated[str, Path(max_length=64)]) -> None:
+def _rendered(entry: Entry, kind: str, number: int | None) -> Response:
+    """A slice to draw, or a file to keep."""
+    name, dot, ending = kind.partition(".")
+    rendering, ending = Rendering(entry), dot + ending
+    if ending == ".raw" and name in RAW:
+        content, sides = rendering.raw(name, number or 0)
+        headers = dict(zip(("X-Height", "X-Width", "X-Depth"), map(str, sides), strict=True))
+        return Response(content, media_type=TYPES[ending], headers=headers)
+    headers = {"Content-Disposition": f'attachment; filename="{kind}"'}
+    if kind == "figures.json":
+        return JSONResponse(entry.answer, headers=headers)
+    if ending in (".png", ".nii.gz") and f"{name}.nii.gz" in kinds(entry.answer):
+        with entry.lock:
+            path = rendering.file(name, ending, number if ending == ".png" else None)
+            return Response(path.read_bytes(), media_type=TYPES[ending], headers=headers)
+    offered = ", ".join([*kinds(entry.answer), *(f"{name}.raw" for name in RAW)])
+    raise ApiError(404, "no-such-kind", "A result has no such part.", allowed=offered)
+
+
+@router.delete("/api/results/{id}", status_code=204, responses=doc.errors(404), summary="Delete")
+async def delete(service: Running, id: Annotated[str, Path(max_length=64)]) -> None:
     """Remove a result now."""
-    _service(request).store.delete(id)
+    service.store.delete(id)
 
 
 @router.head("/healthz", include_in_schema=False)
-@router.get("/healthz", responses=doc.errors(), summary="Whether it works")
-async def health(request: Request) -> schemas.Health:
+@router.get("/healthz", summary="Whether it is alive")
+async def health(service: Running) -> schemas.Health:
     """Answers as long as the server does, with the workers that are ready; asks for no token."""
-    pool = _service(request).pool
-    return schemas.Health(status="ok", workers=pool.ready, queue=pool.waiting)
+    return schemas.Health(workers=service.pool.ready, queue=service.pool.waiting)
 
 
-@router.get("/metrics", responses=doc.TEXT | doc.errors(), summary="Counts and times", **doc.PLAIN)
-async def counts(request: Request):  # type: ignore[no-untyped-def]  # noqa: ANN201
+@router.head("/readyz", include_in_schema=False)
+@router.get("/readyz", summary="Whether it takes images", responses=doc.errors(503))
+async def readiness(service: Running) -> schemas.Health:
+    """As `/healthz`, but 503 without a worker that is ready; asks for no token."""
+    service.pool.require_ready()
+    return await health(service)
+
+
+@router.get("/metrics", summary="Counts and times", **doc.TEXT)
+async def counts(service: Running) -> Response:
     """In Prometheus' text format."""
-    service = _service(request)
-    return Response(service.metrics.text(service.gauges()), media_type=metrics.TYPE)
+    return Response(service.metrics.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,13 +17,13 @@ from starlette.types import ASGIApp
 
 from sitta._version import __version__
 from sitta.serve.api import USE, router
+from sitta.serve.errors import ApiError, fault
 from sitta.serve.guard import Guard
-from sitta.serve.refusal import Refusal
+from sitta.serve.middleware import Middleware
 from sitta.serve.service import Service
-from sitta.serve.shell import Shell, answered
 
 PAGE = Path(__file__).parent / "page"
-TIDY_SECONDS = 10.0
+TIDY_SECONDS = 1.0
 LOGIN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sitta</title>
 <meta name="viewport" content="width=device-width"></head><body><main><h1>Sitta</h1><p>{said}</p>
 <form method="post" action="/login"><label>Token <input type="password" name="token"
@@ -32,15 +31,14 @@ autocomplete="current-password" autofocus required></label> <button>Enter</butto
 <p>{use}</p></main></body></html>"""
 TOKEN_BYTES = 4096
 SEEN = ["GET", "HEAD"]  # monitors ask by HEAD
+HTTP_ERRORS = {
+    404: ("not-found", "There is nothing at this path."),
+    405: ("wrong-verb", "This path takes other verbs."),
+}
 
 
 def create_app(service: Service, guard: Guard) -> ASGIApp:
-    """The ASGI application of a service.
-
-    Args:
-        service: Workers and results; closed when the application ends.
-        guard: Who may ask.
-    """
+    """The ASGI application of a service, which is closed when the application ends."""
     app = FastAPI(
         title="Sitta",
         version=__version__,
@@ -53,7 +51,7 @@ def create_app(service: Service, guard: Guard) -> ASGIApp:
     app.include_router(router)
     _add_page(app)
     _add_errors(app)
-    return Shell(app, guard, service.metrics, service.log, 2 * service.limits.upload_bytes)
+    return Middleware(app, guard, service.metrics, service.log, 2 * service.limits.upload_bytes)
 
 
 @asynccontextmanager
@@ -64,6 +62,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         while True:
             await asyncio.sleep(TIDY_SECONDS)
             service.store.tidy()
+            service.pool.watch()
 
     task = asyncio.create_task(tidy())
     try:
@@ -78,9 +77,9 @@ def _add_page(app: FastAPI) -> None:
     files = {p.relative_to(PAGE).as_posix(): p for p in sorted(PAGE.rglob("*")) if p.is_file()}
     mimetypes.add_type("text/javascript", ".js")  # whatever this machine says
 
-    def found(name: str) -> Response:
+    def file(name: str) -> Response:
         if name not in files:
-            raise Refusal(404, "not-found", "There is no such page.", allowed="/, /api")
+            raise ApiError(404, "not-found", "There is no such page.", allowed="/, /api")
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         return FileResponse(files[name], media_type=kind, headers={"Cache-Control": "no-cache"})
 
@@ -88,11 +87,11 @@ def _add_page(app: FastAPI) -> None:
     async def index(request: Request, token: str | None = None) -> Response:
         if token is not None:
             return _logged_in(request, token)
-        return found("index.html")
+        return file("index.html")
 
     @app.get("/page/{name:path}", include_in_schema=False)
     async def page(name: str) -> Response:
-        return found(name)
+        return file(name)
 
     @app.api_route("/login", methods=SEEN, include_in_schema=False)
     async def form() -> Response:
@@ -102,14 +101,15 @@ def _add_page(app: FastAPI) -> None:
     async def login(request: Request) -> Response:
         length = request.headers.get("content-length", "")
         if not length.isdigit() or int(length) > TOKEN_BYTES:
-            raise Refusal(413, "too-large", "That is no token.")
+            raise ApiError(413, "too-large", "That is no token.")
         given = (await request.form(max_files=0, max_fields=2)).get("token", "")
         return _logged_in(request, str(given))
 
 
 def _logged_in(request: Request, token: str) -> Response:
     guard: Guard = request.app.state.guard
-    if guard.token is not None and not guard.is_token(token):
+    client = request.client.host if request.client else ""
+    if guard.token is not None and not guard.is_token(token, client):
         return _login("That is not the token.", 401)
     response = RedirectResponse("/", 303)
     if guard.token is not None:
@@ -124,20 +124,24 @@ def _login(said: str, status: int = 200) -> HTMLResponse:
 def _add_errors(app: FastAPI) -> None:
     """Every error in the same form."""
 
-    @app.exception_handler(Refusal)
-    async def refused(_: Request, error: Any) -> Response:
-        return answered(error)
+    @app.exception_handler(ApiError)
+    async def own(_: Request, error: ApiError) -> Response:
+        return error.response()
+
+    @app.exception_handler(Exception)  # Starlette's own answer is text; the middleware logs it
+    async def unforeseen(_: Request, error: Exception) -> Response:
+        return fault(error).response()
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: Any) -> Response:
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = " ".join(str(part) for part in first["loc"])
-        return answered(Refusal(422, "bad-value", f"{where}: {first['msg']}."[:300]))
+        return ApiError(422, "bad-value", f"{where}: {first['msg']}."[:300]).response()
 
     @app.exception_handler(HTTPException)
-    async def failed(_: Request, error: Any) -> Response:
-        said = {404: "There is nothing at this path.", 405: "This path takes other verbs."}
-        code = {404: "not-found", 405: "wrong-verb"}.get(error.status_code, "bad-request")
-        message = said.get(error.status_code, "The request cannot be answered.")
-        told = Refusal(error.status_code, code, message, headers=dict(error.headers or {}))
-        return answered(told)
+    async def other(_: Request, error: HTTPException) -> Response:
+        code, message = HTTP_ERRORS.get(
+            error.status_code, ("bad-request", "The request cannot be answered.")
+        )
+        headers = dict(error.headers or {})
+        return ApiError(error.status_code, code, message, headers=headers).response()

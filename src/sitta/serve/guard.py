@@ -5,33 +5,24 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 
 from sitta.errors import InvalidSetting
-from sitta.serve.refusal import Refusal
+from sitta.serve.attempts import Attempts
+from sitta.serve.errors import ApiError
 
 COOKIE = "sitta-session"
 SHORTEST_TOKEN = 16
-OPEN = ("/healthz", "/login")  # without a token: neither tells anything
+OPEN = ("/healthz", "/readyz", "/login")  # without a token: none tells anything
 SAFE = ("GET", "HEAD", "OPTIONS")
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' blob: data:",
-        "font-src 'self'",
-        "connect-src 'self'",
-        "manifest-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+    "font-src 'self'; connect-src 'self'; manifest-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -46,12 +37,7 @@ HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is that of this machine alone.
-
-    Example:
-        >>> [is_loopback(h) for h in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "example.org")]
-        [True, True, True, False, False]
-    """
+    """Whether an address is that of this machine alone."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -60,22 +46,13 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Guard:
-    """The rules of one service.
+    """The rules of one service; refused if they let anyone in without ``insecure``."""
 
-    Args:
-        host: What the service is bound to.
-        token: That clients must show; None for none.
-        insecure: Serve others than this machine without a token.
-        names: More host names by which clients may call, such as that of a reverse proxy.
-
-    Raises:
-        InvalidSetting: Others than this machine are served, and nothing keeps anyone out.
-    """
-
-    host: str = "127.0.0.1"
-    token: str | None = field(default=None, repr=False)
-    insecure: bool = False
-    names: frozenset[str] = frozenset()
+    host: str = "127.0.0.1"  # what the service is bound to
+    token: str | None = field(default=None, repr=False)  # that clients must show
+    insecure: bool = False  # serve others than this machine without a token
+    names: frozenset[str] = frozenset()  # more names of this host, such as that of a proxy
+    attempts: Attempts = field(default_factory=Attempts, repr=False, compare=False)
     session: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
     def __post_init__(self) -> None:
@@ -92,24 +69,16 @@ class Guard:
                 fix="--token T, which clients then show; see sitta serve --help",
             )
 
-    def check(self, method: str, path: str, headers: Headers, login: bool = False) -> None:
-        """Refuse a request that must not be answered.
-
-        Args:
-            method: GET, POST and so on.
-            path: What is asked for.
-            headers: Of the request.
-            login: Whether the request shows a token in its query, which only logs in.
-
-        Raises:
-            Refusal: 403 or 401.
-        """
+    def check(
+        self, method: str, path: str, headers: Headers, client: str, login: bool = False
+    ) -> None:
+        """Refuse with 403, 401 or 429; ``login``: a query shows a token, which only logs in."""
         self._check_host(headers)
         if method not in SAFE:
             _check_origin(headers)
         shown = path in OPEN or (login and path == "/")
-        if self.token is not None and not shown and not self._is_known(headers):
-            raise Refusal(
+        if self.token is not None and not shown and not self._is_logged_in(headers, client):
+            raise ApiError(
                 401,
                 "no-token",
                 "This service asks for its token.",
@@ -121,9 +90,9 @@ class Guard:
         """A page elsewhere may point its own name at this machine (DNS rebinding)."""
         if not is_loopback(self.host):
             return
-        name = _host_name(headers.get("host", ""))
+        name = _split(f"//{headers.get('host', '')}").hostname or ""
         if not is_loopback(name) and name not in self.names:
-            raise Refusal(
+            raise ApiError(
                 403,
                 "wrong-host",
                 "This service is called by a name that is not its own.",
@@ -131,15 +100,21 @@ class Guard:
                 fix="sitta serve --allow-host NAME, if it is behind a proxy of that name",
             )
 
-    def is_token(self, given: str) -> bool:
-        """Compared in a time that does not depend on where they differ."""
-        return self.token is not None and _equal(given, self.token)
+    def is_token(self, given: str, client: str) -> bool:
+        """Compared in a time that does not depend on where they differ; 429 after many others."""
+        self.attempts.check(client)
+        right = self.token is not None and _equal(given, self.token)
+        if not right:
+            self.attempts.failed(client)
+        return right
 
-    def _is_known(self, headers: Headers) -> bool:
-        scheme, _, shown = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.is_token(shown.strip()):
+    def _is_logged_in(self, headers: Headers, client: str) -> bool:
+        """A session is not guessed, and an old one is no attempt: only tokens are counted."""
+        cookies = cookie_parser("; ".join(headers.getlist("cookie")))
+        if _equal(cookies.get(COOKIE, ""), self.session):
             return True
-        return _equal(_cookie(headers.getlist("cookie")), self.session)
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and self.is_token(shown.strip(), client)
 
     def cookie(self, secure: bool) -> str:
         """For a browser that showed the token: it stands for it until this process ends."""
@@ -149,42 +124,18 @@ class Guard:
 
 def _check_origin(headers: Headers) -> None:
     """A page elsewhere may send, even if it may not read what comes back."""
-    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    foreign = origin is not None and not _is_same(origin, headers.get("host", ""))
-    if foreign or site in ("cross-site", "same-site"):
-        raise Refusal(403, "wrong-origin", "Another site's page may not use this service.")
+    site, origin, host = (headers.get(name) for name in ("sec-fetch-site", "origin", "host"))
+    same = bool(host) and _split(origin or "").netloc.lower() == (host or "").lower()
+    if (origin is not None and not same) or site in ("cross-site", "same-site"):
+        raise ApiError(403, "wrong-origin", "Another site's page may not use this service.")
 
 
-def _is_same(origin: str, host: str) -> bool:
+def _split(address: str) -> SplitResult:
     try:
-        return urlsplit(origin).netloc.lower() == host.lower() != ""
+        return urlsplit(address)
     except ValueError:
-        return False
-
-
-def _host_name(host: str) -> str:
-    """Without the port.
-
-    Example:
-        >>> _host_name("[::1]:8642"), _host_name("LocalHost:1")
-        ('::1', 'localhost')
-    """
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+        return urlsplit("")
 
 
 def _equal(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
-
-
-def _cookie(lines: Iterable[str]) -> str:
-    for line in lines:
-        try:
-            found = SimpleCookie(line).get(COOKIE)
-        except CookieError:
-            continue
-        if found is not None:
-            return found.value
-    return ""

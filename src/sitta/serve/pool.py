@@ -4,46 +4,60 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sitta.errors import MissingExtra, SittaError
-from sitta.serve.refusal import Refusal
-from sitta.serve.worker import Orders, Reply, main
+from sitta._util import process
+from sitta.errors import SittaError
+from sitta.serve.errors import ApiError, unavailable
+from sitta.serve.worker import Reply, WorkerConfig, main
 
 START_SECONDS = 300.0  # for a worker to load its models
-AGAIN_SECONDS = 5.0  # before a worker that did not start is started again
+RETRY_SECONDS = 5.0  # before a worker that did not start is started again
+END_SECONDS = 5.0  # for a process to be gone after its end of the pipe is
+KILLED = (-signal.SIGTERM, -getattr(signal, "SIGKILL", signal.SIGTERM))  # as exit codes
 
 
 class Worker:
     """The server's end of a worker."""
 
-    def __init__(self, orders: Orders) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork would share what torch has started
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=main, args=(orders, theirs), daemon=True)
-        self._process.start()
-        theirs.close()
+    def __init__(self, config: WorkerConfig) -> None:
+        self._pipe, theirs = multiprocessing.Pipe()
+        try:
+            self.process = process.start(main, config, theirs)
+        except BaseException:
+            self._pipe.close()
+            raise
+        finally:
+            theirs.close()
+        self._is_loaded = False
 
     @property
-    def pid(self) -> int:
-        """Of its process."""
-        return self._process.pid or 0
+    def is_alive(self) -> bool:
+        """Whether the process is there."""
+        return self.process.is_alive()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has loaded its models, and is still there."""
+        return self._is_loaded and self.is_alive
 
     def ready(self) -> dict[str, Any]:
-        """Wait until it has loaded its models; what they are."""
+        """Wait until it has loaded its models; returns their description."""
         try:
             if not self._pipe.poll(START_SECONDS):
                 raise SittaError(f"A worker was not ready after {START_SECONDS:.0f} s.")
-            kind, told = self._pipe.recv()
+            kind, description = self._pipe.recv()
         except (EOFError, OSError) as error:
             raise SittaError("A worker ended before it was ready.") from error
         if kind == "unfit":
-            raise _MissingHere(told[1]) if told[0] else SittaError(told[1])
-        found: dict[str, Any] = told
-        return found
+            raise description
+        self._is_loaded = True
+        return dict(description)
 
     def ask(self, job: Any) -> Reply:
         """Do a job; blocks. Raises EOFError or OSError if the process ends meanwhile."""
@@ -51,52 +65,40 @@ class Worker:
         reply: Reply = self._pipe.recv()
         return reply
 
+    def was_killed(self) -> bool:
+        """Whether a signal from outside ended it, and not what it was doing; waits for its end."""
+        end = time.monotonic() + END_SECONDS
+        while self.process.exitcode is None and time.monotonic() < end:
+            time.sleep(0.01)  # not join: it returns early if another thread learns of the end
+        return self.process.exitcode in KILLED
+
     def end(self) -> None:
         """End the process at once, whatever it does."""
-        self._process.kill()
-        self._process.join()
+        process.end(self.process)
         with suppress(OSError):
             self._pipe.close()
 
 
-class _MissingHere(MissingExtra):
-    """A missing extra, in the words of the worker that missed it."""
-
-    def __init__(self, said: str) -> None:
-        SittaError.__init__(self, said)
-
-
 class Pool:
-    """Workers and those who wait for one, of whom there are never more than the queue holds.
+    """Workers, and a queue of bounded length before them; ``log`` takes a line for operators."""
 
-    Args:
-        orders: What each worker is started with.
-        workers: How many.
-        log: Is told what an operator should know.
-    """
-
-    def __init__(self, orders: Orders, workers: int, log: Callable[[str], None]) -> None:
-        self.orders, self.size, self._log = orders, workers, log
+    def __init__(self, config: WorkerConfig, workers: int, log: Callable[[str], None]) -> None:
+        self.config, self.size, self._log = config, workers, log
         self.restarts = self.inside = self.running = 0
-        self.known: dict[str, Any] = {}
         self._workers: list[Worker] = []
-        self._starting = 0
-        self._idle: asyncio.Queue[Worker] = asyncio.Queue()
+        self._idle: asyncio.Queue[Worker | None] = asyncio.Queue()
         self._threads = ThreadPoolExecutor(2 * workers + 1, thread_name_prefix="sitta-worker")
         self._renewals: set[asyncio.Task[None]] = set()
-        self._closed = False
+        self._draining = self._closed = False
 
-    def start(self) -> None:
-        """Start all workers and wait for them.
-
-        Raises:
-            SittaError: A model cannot be loaded.
-        """
-        self._workers = [Worker(self.orders) for _ in range(self.size)]
+    def start(self) -> dict[str, Any]:
+        """Start all workers and wait for them; returns their description of models and methods."""
+        self._workers = [Worker(self.config) for _ in range(self.size)]
         try:
             for worker in self._workers:
-                self.known = worker.ready()
+                description = worker.ready()
                 self._idle.put_nowait(worker)
+            return description
         except BaseException:
             self.close()
             raise
@@ -104,106 +106,124 @@ class Pool:
     @property
     def pids(self) -> list[int]:
         """Of the workers."""
-        return [worker.pid for worker in self._workers]
+        return [worker.process.pid or 0 for worker in self._workers]
 
     @property
     def ready(self) -> int:
         """Workers that have loaded their models."""
-        return max(0, len(self._workers) - self._starting)
+        return sum(worker.is_ready for worker in self._workers)
 
     @property
     def waiting(self) -> int:
-        """Requests that are inside and not being worked on."""
+        """Requests that wait for a worker."""
         return self.inside - self.running
+
+    def require_ready(self) -> None:
+        """503 if no worker has loaded its models, or the service ends."""
+        if self._draining:
+            raise _ending()
+        if not self.ready:
+            raise unavailable("not-ready", "No worker is ready.")
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """A place among those who are worked for or wait.
-
-        Raises:
-            Refusal: 429, there is none.
-        """
-        if self.inside >= self.size + self.orders.limits.queue:
-            raise Refusal(
-                429,
-                "busy",
-                "All places are taken: the queue is full.",
-                fix="try again after the seconds in Retry-After",
-                headers={"Retry-After": "1"},
-            )
+        """A place for one request, at a worker or in the queue; 429 if there is none."""
+        self.require_place()
         self.inside += 1
         try:
             yield
         finally:
             self.inside -= 1
 
-    async def run(self, job: Any) -> dict[str, Any]:
-        """Do a job in the next free worker, within the time limit.
+    def require_place(self) -> None:
+        """429 if all places are taken, 503 if the service ends."""
+        if self._draining:
+            raise _ending()
+        if self.inside >= self.size + self.config.limits.queue:
+            raise ApiError(
+                429,
+                "busy",
+                "All places are taken: the queue is full.",
+                fix="try again after the seconds in Retry-After",
+                headers={"Retry-After": "1"},
+            )
+
+    async def run(self, job: Any) -> Any:
+        """The result of a job in the next free worker; 503 or 504 if there was no time.
 
         If this is cancelled, a job that waits is dropped, and one that runs ends with its worker.
-
-        Raises:
-            Refusal: What the worker refused; 503 or 504 if there was no time.
         """
-        seconds = self.orders.limits.seconds
         try:
-            async with asyncio.timeout(seconds):
-                worker = await self._idle.get()
+            async with asyncio.timeout(self.config.limits.seconds):
+                worker = await self._next_idle()
         except TimeoutError:
-            raise Refusal(
-                503,
-                "no-worker",
-                "No worker became free in time.",
-                fix="try again later",
-                headers={"Retry-After": "5"},
-            ) from None
+            raise unavailable("no-worker", "No worker became free in time.") from None
         self.running += 1
         try:
-            reply = await self._exchange(worker, job, seconds)
+            return self._result(*await self._exchange(worker, job))
         finally:
             self.running -= 1
-        return self._result(reply)
 
-    async def _exchange(self, worker: Worker, job: Any, seconds: float) -> Reply:
-        healthy = False
+    async def _next_idle(self) -> Worker:
+        """A worker that is free; those that ended while they were are replaced."""
+        while worker := await self._idle.get():
+            if worker.is_alive:
+                return worker
+            self._replace(worker)
+        raise _ending()
+
+    def watch(self) -> None:
+        """Replace workers that ended while they were free; call it every now and then."""
+        for worker in [self._idle.get_nowait() for _ in range(self._idle.qsize())]:
+            if worker is None or worker.is_alive:
+                self._idle.put_nowait(worker)
+            else:
+                self._replace(worker)
+
+    async def _exchange(self, worker: Worker, job: Any) -> Reply:
+        seconds, healthy = self.config.limits.seconds, False
         try:
             async with asyncio.timeout(seconds):
-                loop = asyncio.get_running_loop()
-                reply = await loop.run_in_executor(self._threads, worker.ask, job)
+                reply: Reply = await self._in_thread(worker.ask, job)
             healthy = reply[0] in ("done", "refused")
             return reply
         except TimeoutError:
-            raise Refusal(
-                504,
-                "too-slow",
-                f"The image was not done within {seconds:g} s.",
-                fix="a smaller image, fewer slices, or settings that need fewer passes",
-            ) from None
+            message = f"The image was not done within {seconds:g} s."
+            fix = "a smaller image, fewer slices, or settings that need fewer passes"
+            raise ApiError(504, "too-slow", message, fix=fix) from None
         except (EOFError, OSError):
-            return "ended", None
+            if self._closed:
+                raise _ending() from None
+            killed = await self._in_thread(worker.was_killed)
+            return ("killed" if killed else "spent"), None
         finally:
             if healthy and not self._closed:
                 self._idle.put_nowait(worker)
             else:
                 self._replace(worker)
 
-    def _result(self, reply: Reply) -> dict[str, Any]:
-        kind, told = reply
+    def _result(self, kind: str, content: Any) -> Any:
         if kind == "done":
-            found: dict[str, Any] = told
-            return found
+            return content
         if kind == "refused":
-            raise Refusal(**told)
-        if kind in ("spent", "ended"):
-            raise Refusal(
+            raise content
+        if kind == "killed":
+            raise unavailable("worker-ended", "The worker was ended from outside during the job.")
+        if kind == "spent":
+            raise ApiError(
                 413,
                 "too-much-memory",
                 "The image needs more memory than a worker has here, or is damaged in a way that "
                 "ended the worker.",
                 fix="a smaller image, fewer slices, or settings with fewer members",
             )
-        self._log(f"a job failed: {told}")
-        raise Refusal(500, "failed", "The image could not be processed, by a fault of the service.")
+        self._log(f"a job failed: {content}")
+        raise ApiError(
+            500, "failed", "The image could not be processed, by a fault of the service."
+        )
+
+    def _in_thread(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
 
     def _replace(self, worker: Worker) -> None:
         """End a worker and start another, without waiting for either."""
@@ -218,31 +238,38 @@ class Pool:
         task.add_done_callback(self._renewals.discard)
 
     async def _renew(self, old: Worker) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._threads, old.end)
+        """Start workers until one is ready, whatever goes wrong: a pool never gets smaller."""
+        worker = old
         while not self._closed:
-            worker = await loop.run_in_executor(self._threads, Worker, self.orders)
-            self._workers.append(worker)
-            self._starting += 1
             try:
-                await loop.run_in_executor(self._threads, worker.ready)
-            except SittaError as error:
-                self._workers.remove(worker)
-                await loop.run_in_executor(self._threads, worker.end)
-                self._log(f"a worker did not start: {error}")
-                await asyncio.sleep(AGAIN_SECONDS)
-            else:
+                await self._in_thread(worker.end)
+                worker = await self._in_thread(Worker, self.config)
+                self._workers.append(worker)
+                await self._in_thread(worker.ready)
                 self._idle.put_nowait(worker)
                 return
-            finally:
-                self._starting -= 1
+            except Exception as error:  # such as no descriptor, thread or memory left
+                if worker in self._workers:
+                    self._workers.remove(worker)
+                self._log(f"a worker did not start: {error or type(error).__name__}")
+                await asyncio.sleep(RETRY_SECONDS)
+
+    def drain(self) -> None:
+        """Take no further requests; those that are inside go on."""
+        self._draining = True
 
     def close(self) -> None:
-        """End all workers at once."""
-        self._closed = True
+        """End all workers at once, and the jobs with them."""
+        self._draining = self._closed = True
+        for _ in range(self.waiting):
+            self._idle.put_nowait(None)  # wakes who waits for a worker
         for task in self._renewals:
             task.cancel()
         for worker in self._workers:
             worker.end()
         self._workers.clear()
         self._threads.shutdown(wait=False)
+
+
+def _ending() -> ApiError:
+    return unavailable("ending", "The service is ending.")

@@ -7,16 +7,13 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime
-from typing import NoReturn
 
 from sitta.errors import SittaError
 from sitta.serve.guard import Guard
-from sitta.serve.limits import Limits
-from sitta.serve.worker import Orders
-
-PARTING_SECONDS = 3  # for answers that are under way when the service ends
+from sitta.serve.quotas import Limits
+from sitta.serve.worker import WorkerConfig
 
 
 def run(
@@ -28,62 +25,29 @@ def run(
     threads: int | None,
     say: Callable[[str], None],
 ) -> None:
-    """Serve until Ctrl-C or SIGTERM.
+    """Serve until Ctrl-C or SIGTERM, and ``say`` where the page is.
 
-    Args:
-        models: As on the command line; all that go by a name if there are none.
-        guard: Where to, and who may ask.
-        port: 0 for any that is free.
-        limits: Of clients.
-        workers: Processes.
-        threads: Of each; shares of all cores if None.
-        say: Tells the user where the page is.
-
-    Raises:
-        SittaError: The port is taken, or a model cannot be loaded.
+    Without models, all of the zoo are served; without threads, the workers share all cores; port 0
+    is any that is free.
     """
-    import uvicorn
-
+    from sitta.models.zoo import entries
     from sitta.serve.app import create_app
+    from sitta.serve.server import Server
     from sitta.serve.service import Service
 
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        signal.signal(number, _leave)
-    listener = _bound(guard.host, port)
-    chosen = list(models) or _all_models()
-    each = threads or max(1, (os.cpu_count() or 1) // workers)
-    try:
-        service = Service(Orders(chosen, limits, each), workers, _log)
-    except BaseException:
-        listener.close()
-        raise
-    try:
+        signal.signal(number, lambda *_: sys.exit(0))  # everything is put away on the way out
+    chosen = list(models) or [entry.name for entry in entries() if not entry.problem]
+    worker = WorkerConfig(chosen, limits, threads or max(1, (os.cpu_count() or 1) // workers))
+    with (
+        closing(_bound(guard.host, port)) as listener,
+        closing(Service(worker, workers, _log)) as service,
+    ):
         listener.listen()  # who follows the link at once waits, and is not turned away
-        say(_greeting(guard, listener.getsockname()[1], service.known["models"]))
-        config = uvicorn.Config(
-            create_app(service, guard),
-            access_log=False,  # it would hold tokens and ids
-            log_level="warning",
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=PARTING_SECONDS,
-            ws="none",
-        )
+        say(_greeting(guard, listener.getsockname()[1], service.description["models"]))
+        server = Server(create_app(service, guard), service.pool, _log)
         with suppress(KeyboardInterrupt):  # which uvicorn passes on when it is done
-            uvicorn.Server(config).run(sockets=[listener])
-    finally:
-        service.close()
-
-
-def _leave(*_: object) -> NoReturn:
-    """Told to end: everything is put away on the way out."""
-    sys.exit(0)
-
-
-def _all_models() -> list[str]:
-    from sitta.models.zoo import entries
-
-    return [entry.name for entry in entries() if not entry.problem]
+            server.run(sockets=[listener])
 
 
 def _bound(host: str, port: int) -> socket.socket:

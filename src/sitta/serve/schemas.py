@@ -4,43 +4,55 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field, create_model
+
+from sitta.prediction.scores import every
 
 
-class _Told(BaseModel):
-    model_config = ConfigDict(protected_namespaces=())
+def like(example: Any, description: str | None = None) -> Any:
+    """A field with an example."""
+    return Field(description=description, examples=[example])
 
 
-class About(_Told):
+def example(model: type[BaseModel]) -> dict[str, Any]:
+    """An instance made of the examples of all fields."""
+    return {name: (field.examples or [None])[0] for name, field in model.model_fields.items()}
+
+
+def listing(key: str, item: type[BaseModel]) -> type[BaseModel]:
+    """An answer that lists all of a kind under one key."""
+    listed: dict[str, Any] = {key: (list[item], ...)}  # type: ignore[valid-type]
+    return create_model(key.capitalize(), __doc__=f"All {key}.", **listed)
+
+
+class About(BaseModel):
     """What this is."""
 
     name: str = "Sitta"
     version: str
-    use: str = Field(examples=["For research. Not a medical device."])
-    documentation: str = Field(examples=["/openapi.json"])
+    use: str = like("For research. Not a medical device.")
+    documentation: str = like("/openapi.json")
 
 
-class Problem(_Told):
+class Problem(BaseModel):
     """Why something was refused."""
 
-    code: str = Field(description="For programs.", examples=["bad-image"])
-    message: str = Field(
-        description="One sentence for people.", examples=["a.png is empty (0 bytes)."]
-    )
+    code: str = like("bad-image", "For programs.")
+    message: str = like("scan.png is cut short: it cannot be read as PNG (OSError).")
     allowed: str | None = Field(description="What would have been accepted.", default=None)
-    fix: str | None = Field(description="What to do.", default=None)
+    fix: str | None = like("copy, download or export it again", "What to do.")
 
 
-class Error(_Told):
+class Error(BaseModel):
     """Every answer of 4xx and 5xx."""
 
     error: Problem
 
 
-class Model(_Told):
+class Model(BaseModel):
     """A model that is served."""
 
-    name: str = Field(examples=["phantom-alder"])
+    name: str = like("phantom-alder")
     title: str
     task: str
     source: str = Field(description="The domain it was trained on.")
@@ -56,16 +68,12 @@ class Model(_Told):
     note: str
 
 
-class Models(_Told):
-    """All models."""
-
-    models: list[Model]
-
-
-class Setting(_Told):
+class Setting(BaseModel):
     """A setting of a method."""
 
-    name: str = Field(examples=["strategy"])
+    name: str = like("strategy")
+    title: str = Field(description="Its name in a form.")
+    main: bool = Field(description="Whether a form shows it at once.")
     kind: str = Field(description="choice, number, integer, boolean or text.")
     many: bool = Field(description="A list: JSON, or text with commas.")
     optional: bool = Field(description="Whether null is allowed.")
@@ -76,30 +84,41 @@ class Setting(_Told):
     help: str
 
 
-class Method(_Told):
+class Method(BaseModel):
     """A way to adapt."""
 
-    name: str = Field(examples=["intent"])
+    name: str = like("intent")
     title: str
     summary: str
+    takes_gradients: bool = Field(description="Whether it updates parameters by gradient steps.")
     default: bool
     settings: list[Setting]
 
 
-class Methods(_Told):
-    """All methods."""
-
-    methods: list[Method]
-
-
-class Notes(_Told):
+class Notes(BaseModel):
     """What the notes in an answer mean."""
 
-    notes: dict[str, str]
-    serious: list[str] = Field(description="Those for which a person should look.")
+    notes: dict[str, str] = Field(description="A sentence for each code.")
+    serious: list[str] = Field(description="Codes that ask a person to check the image.")
+    severity: dict[str, str] = Field(description="check or information.")
+    advice: dict[str, str] = Field(description="What to do.")
 
 
-class Bounds(_Told):
+class Score(BaseModel):
+    """A trust score: how to show it, and what it means."""
+
+    name: str = like("agreement")
+    title: str
+    hint: str = Field(description="What it refers to, in a few words.")
+    sentence: str
+    better: str = Field(description="Which values speak for a good mask: higher, lower, neither.")
+    unit: str = Field(description="A share with % is shown in per cent.")
+    digits: int = Field(description="Shown after the point.")
+    unknown: str = Field(description="Shown where it is not known.")
+    before: str = Field(description="The score of the unadapted model that is shown before it.")
+
+
+class Bounds(BaseModel):
     """How much one client may ask for."""
 
     upload_bytes: int
@@ -110,7 +129,7 @@ class Bounds(_Told):
     keep_seconds: float = Field(description="How long results are kept.")
 
 
-class Sample(_Told):
+class Sample(BaseModel):
     """A phantom image to try."""
 
     name: str
@@ -118,32 +137,29 @@ class Sample(_Told):
     model: str
 
 
-class Samples(_Told):
-    """All samples."""
-
-    samples: list[Sample]
-
-
-class Row(_Told):
-    """The figures of one slice, or of one volume."""
-
-    slice: int | None
-    agreement: float | None
-    uncertainty: float | None
-    disagreement: float | None
-    change: float | None
-    distance: float | None
-    area: float | None
-    area_source: float | None
-    doubt: float | None
-    look: bool
-    notes: list[str]
-    weights: list[float | None]
-    entropies: list[float | None]
-    areas: list[float | None]
+class _Row(BaseModel):
+    slice: int | None = like(0)
+    look: bool = like(False, "Whether a note asks a person to check it.")
+    notes: list[str] = like([])
+    weights: list[float | None] = like([0.4, 0.6])
+    entropies: list[float | None] = like([0.3, 0.2])
+    areas: list[float | None] = like([0.09, 0.1])
 
 
-class Intensity(_Told):
+_SCORES: dict[str, Any] = {s.name: (float | None, like(0.03, s.sentence)) for s in every()}
+Row = create_model(
+    "Row", __base__=_Row, __doc__="The scores of one slice, or of one volume.", **_SCORES
+)
+
+
+class Bound(BaseModel):
+    """Limits of this model, beyond which a note is raised; null where it has none."""
+
+    agreement: float | None = Field(description="Below it, the members disagree.")
+    distance: float | None = Field(description="Above it, the image is far from the source.")
+
+
+class Intensity(BaseModel):
     """The image's own values."""
 
     low: float
@@ -151,34 +167,35 @@ class Intensity(_Told):
     window: list[float] = Field(description="A range to show them in.")
 
 
-class Answer(_Told):
-    """What an image came to."""
+class PredictionAnswer(BaseModel):
+    """The result of one image."""
 
-    id: str
-    name: str
-    model: str
-    method: str
-    settings: dict[str, Any]
-    kind: str
-    shape: list[int]
-    spacing: list[float] | None
-    channels: int
-    slices: int
-    shown: int = Field(description="The slice to look at first.")
-    dims: int
-    classes: list[str]
-    lambdas: list[float]
-    source_member: int | None
-    activation: str
-    intensity: Intensity
-    doubt: float | None
-    look: bool
-    seconds: float
-    rows: list[Row]
-    links: dict[str, str]
+    id: str = like("Zk3u...")
+    name: str = like("scan.dcm")
+    model: str = like("phantom-alder")
+    method: str = like("intent")
+    settings: dict[str, Any] = like({"strategy": "ent-baln"})
+    kind: str = like("dicom")
+    shape: list[int] = like([128, 128])
+    spacing: list[float] | None = like([0.5, 0.5])
+    channels: int = like(1)
+    slices: int = like(1)
+    shown: int = like(0, "The slice to look at first.")
+    dims: int = like(2)
+    classes: list[str] = like(["organ"])
+    lambdas: list[float] = like([1.0, 0.0])
+    source_member: int | None = like(0)
+    activation: str = like("sigmoid")
+    limits: Bound = like({"agreement": 0.92, "distance": 0.6})
+    intensity: Intensity = like({"low": 0.0, "high": 65535.0, "window": [120.0, 60000.0]})
+    doubt: float | None = like(0.03)
+    look: bool = like(False)
+    seconds: float = like(0.21)
+    rows: list[Row] = like([example(Row)])  # type: ignore[valid-type]
+    links: dict[str, str] = like({"mask.png": "/api/results/Zk3u.../mask.png"})
 
 
-class Health(_Told):
+class Health(BaseModel):
     """Whether the service works."""
 
     status: str = "ok"

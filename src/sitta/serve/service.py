@@ -2,120 +2,94 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from sitta.serve.limits import Limits
+from prometheus_client import Metric
+from prometheus_client.metrics_core import CounterMetricFamily as Counter
+from prometheus_client.metrics_core import GaugeMetricFamily as Gauge
+
+from sitta.serve.errors import ApiError
 from sitta.serve.metrics import Metrics
 from sitta.serve.pool import Pool
-from sitta.serve.refusal import Refusal
 from sitta.serve.render import kinds
 from sitta.serve.store import Store
-from sitta.serve.upload import Parcel
-from sitta.serve.worker import Orders
+from sitta.serve.upload import Upload
+from sitta.serve.worker import WorkerConfig
 
 
 class Service:
-    """A service that is started, and leaves nothing behind when it is closed.
+    """A service that is started, and leaves nothing behind when it is closed."""
 
-    Args:
-        orders: Models, limits and threads of a worker.
-        workers: How many.
-        log: Takes a line for the operator.
-    """
-
-    def __init__(self, orders: Orders, workers: int, log: Callable[[str], None]) -> None:
-        self.limits: Limits = orders.limits
-        self.metrics, self.log = Metrics(), log
-        self.pool = Pool(orders, workers, log)
-        self.pool.start()
+    def __init__(self, config: WorkerConfig, workers: int, log: Callable[[str], None]) -> None:
+        self.limits = config.limits
+        self.metrics, self.log = Metrics(self), log
+        self.pool = Pool(config, workers, log)
+        self.description = self.pool.start()
         self.store = Store(self.limits)
-
-    @property
-    def known(self) -> dict[str, Any]:
-        """Models and methods, as a worker describes them."""
-        return self.pool.known
 
     def close(self) -> None:
         """End the workers, and remove all results."""
         self.pool.close()
         self.store.close()
 
-    async def predict(self, parcel: Parcel) -> dict[str, Any]:
+    async def predict(self, upload: Upload) -> dict[str, Any]:
         """The answer for an upload, which is kept for a while."""
-        model = self._model(parcel.fields.get("model", ""))
-        method = self._method(model, parcel.fields.get("method", ""))
+        model = self._model(upload.fields.get("model", ""))
+        method = self._method(model, upload.fields.get("method", ""))
         name = self.store.new()
         job = {
-            "files": [str(path) for path in parcel.files],
-            "out": str(self.store.root / f"result-{name}"),
+            "files": [str(path) for path in upload.files],
+            "out": str(self.store.folder(name)),
             "model": model["name"],
             "method": method,
-            "settings": dict(parcel.settings),
+            "settings": dict(upload.settings),
         }
         try:
-            found = await self.pool.run(job)
+            result, layout = await self.pool.run(job)
         except BaseException as error:
             self.store.drop(name)
-            if isinstance(error, Refusal):
-                raise _renamed(error, parcel) from None
+            if isinstance(error, ApiError):
+                raise _with_client_names(error, upload) from None
             raise
-        links = {kind: f"/api/results/{name}/{kind}" for kind in kinds(found)}
-        answer = {"id": name, "name": parcel.name, **found, "links": links}
-        self.store.add(name, answer)
+        links = {kind: f"/api/results/{name}/{kind}" for kind in kinds(result)}
+        answer = {"id": name, "name": upload.name, **result, "links": links}
+        self.store.add(name, answer, layout)
         return answer
 
     def _model(self, name: str) -> dict[str, Any]:
-        models: list[dict[str, Any]] = self.known["models"]
+        models: list[dict[str, Any]] = self.description["models"]
         for model in models:
             if model["name"] == name or (not name and model["default"]):
                 return model
-        raise Refusal(
-            404,
-            "no-model",
-            "There is no such model here.",
-            allowed=", ".join(m["name"] for m in models),
-        )
+        names = ", ".join(model["name"] for model in models)
+        raise ApiError(404, "no-model", "There is no such model here.", allowed=names)
 
     def _method(self, model: dict[str, Any], name: str) -> str:
-        wanted = name or model["method"]
-        if wanted in model["methods"]:
-            return str(wanted)
-        known = any(wanted == method["name"] for method in self.known["methods"])
-        raise Refusal(
-            404,
-            "no-method",
-            "The method does not apply to this model." if known else "There is no such method.",
-            allowed=", ".join(model["methods"]),
-        )
+        method = str(name or model["method"])
+        if method not in model["methods"]:
+            message = "There is no such method."
+            if any(method == each["name"] for each in self.description["methods"]):
+                message = "The method does not apply to this model."
+            raise ApiError(404, "no-method", message, allowed=", ".join(model["methods"]))
+        return method
 
-    def gauges(self) -> dict[str, tuple[str, str, float]]:
-        """What is measured now, for the metrics."""
+    def collect(self) -> Iterator[Metric]:
+        """What is measured when ``/metrics`` is read."""
         pool, store = self.pool, self.store
-        return {
-            "queue_length": ("gauge", "Requests that wait for a worker.", pool.waiting),
-            "jobs_running": ("gauge", "Jobs that workers are at.", pool.running),
-            "workers": ("gauge", "Worker processes.", len(pool.pids)),
-            "worker_restarts_total": ("counter", "Workers ended and replaced.", pool.restarts),
-            "results": ("gauge", "Results that are kept.", len(store)),
-            "results_bytes": ("gauge", "Bytes of all results.", store.size),
-        }
-
-    def __repr__(self) -> str:
-        return f"Service({json.dumps([m['name'] for m in self.known['models']])})"
+        yield Gauge("sitta_queue_length", "Requests that wait for a worker.", pool.waiting)
+        yield Gauge("sitta_jobs_running", "Jobs that workers are doing.", pool.running)
+        yield Gauge("sitta_workers", "Worker processes.", len(pool.pids))
+        yield Counter("sitta_worker_restarts", "Workers ended and replaced.", pool.restarts)
+        yield Gauge("sitta_results", "Results that are kept.", len(store))
+        yield Gauge("sitta_results_bytes", "Bytes of all results.", store.size)
 
 
-def _renamed(error: Refusal, parcel: Parcel) -> Refusal:
+def _with_client_names(error: ApiError, upload: Upload) -> ApiError:
     """The client's name for its file in place of ours, wherever the worker said it."""
-
-    def mended(text: str | None) -> str | None:
-        if text is None:
-            return None
-        for path in parcel.files:
-            text = text.replace(str(path), parcel.name)
-        return text.replace(str(parcel.files[0].parent), parcel.name)
-
-    said = mended(error.message) or ""
-    told = {"allowed": mended(error.allowed), "fix": mended(error.fix), "headers": error.headers}
-    return Refusal(error.status, error.code, said, **told)  # type: ignore[arg-type]
+    for path in (*upload.files, upload.files[0].parent):
+        texts = {name: getattr(error, name) for name in ("message", "allowed", "fix")}
+        ours, theirs = str(path), upload.name
+        error = replace(error, **{k: t and t.replace(ours, theirs) for k, t in texts.items()})
+    return error

@@ -1,4 +1,4 @@
-"""Results, in a folder of this process alone: bounded in size and age, and gone on exit."""
+"""Results in a folder of this process alone: bounded in size and age, and gone on exit."""
 
 from __future__ import annotations
 
@@ -9,57 +9,45 @@ import shutil
 import tempfile
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from sitta.serve.limits import Limits
-from sitta.serve.refusal import Refusal
+from sitta.serve.errors import ApiError
+from sitta.serve.quotas import Limits
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing is swept
+    fcntl = None
 
 PREFIX = "sitta-serve-"
-OURS = re.compile(rf"{PREFIX}(\d+)-")
-GONE = Refusal(
-    404,
-    "no-result",
-    "There is no such result: results are kept for a limited time only, or were deleted.",
-    fix="send the image again",
-)
+OURS = re.compile(rf"{PREFIX}(\d+-)?[a-z0-9_]{{8}}")  # as tempfile ends names
 
 
 @dataclass
 class Entry:
-    """A result that is kept.
-
-    Attributes:
-        folder: Where its arrays are.
-        answer: What was said about it.
-        since: When it was made, in seconds of a clock that only runs forward.
-        size: Bytes of its files.
-        lock: Held while a file of it is made.
-    """
+    """A result that is kept."""
 
     folder: Path
     answer: dict[str, Any]
-    since: float
-    size: int
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    layout: Any  # how the arrays in the folder lie
+    since: float  # when it was made, on a clock that only runs forward
+    size: int  # bytes of its files
+    lock: threading.Lock = field(default_factory=threading.Lock)  # held while a file is made
 
 
 class Store:
-    """Results by unguessable ids.
-
-    Args:
-        limits: How much is kept, and how long.
-    """
+    """Results by unguessable ids; ``limits`` say how much is kept, and how long."""
 
     def __init__(self, limits: Limits) -> None:
-        sweep(Path(tempfile.gettempdir()))
+        remove_abandoned(Path(tempfile.gettempdir()))
         self.limits = limits
-        self.root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))  # 0700
-        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self.root, self._lock = _own_folder()
+        self._entries: dict[str, Entry] = {}  # oldest first
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -69,30 +57,29 @@ class Store:
         """Bytes of all results."""
         return sum(entry.size for entry in self._entries.values())
 
-    @contextmanager
-    def workspace(self) -> Iterator[Path]:
+    def workspace(self) -> tempfile.TemporaryDirectory[str]:
         """A folder for an upload, which goes when the request is done."""
-        folder = self.root / f"upload-{secrets.token_urlsafe(12)}"
-        folder.mkdir(mode=0o700)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        return tempfile.TemporaryDirectory("", "upload-", self.root, ignore_cleanup_errors=True)
 
     def new(self) -> str:
         """An id with an empty folder, which is no result before it is added."""
         name = secrets.token_urlsafe(24)
-        self._folder(name).mkdir(mode=0o700)
+        self.folder(name).mkdir(mode=0o700)
         return name
 
-    def drop(self, name: str) -> None:
-        """Forget a folder that came to no result."""
-        shutil.rmtree(self._folder(name), ignore_errors=True)
+    def folder(self, name: str) -> Path:
+        """Where the files of a result are."""
+        return self.root / f"result-{name}"
 
-    def add(self, name: str, answer: dict[str, Any]) -> None:
+    def drop(self, name: str) -> None:
+        """Remove a folder, and the result that it became."""
+        self._entries.pop(name, None)
+        shutil.rmtree(self.folder(name), ignore_errors=True)
+
+    def add(self, name: str, answer: dict[str, Any], layout: Any = None) -> None:
         """Keep a result; the oldest go if there is no room."""
-        folder = self._folder(name)
-        self._entries[name] = Entry(folder, answer, time.monotonic(), _bytes(folder))
+        folder = self.folder(name)
+        self._entries[name] = Entry(folder, answer, layout, time.monotonic(), _bytes(folder))
         self.tidy(keep=name)
 
     def measure(self, name: str) -> None:
@@ -102,75 +89,98 @@ class Store:
             entry.size = _bytes(entry.folder)
 
     def get(self, name: str) -> Entry:
-        """A result.
-
-        Raises:
-            Refusal: 404, there is none, or no more.
-        """
+        """A result; 404 if there is none, or no more."""
         self.tidy()
         if name not in self._entries:
-            raise GONE
+            raise gone()
         return self._entries[name]
 
     def delete(self, name: str) -> None:
-        """Forget a result."""
+        """Remove a result."""
         self.get(name)
-        self._remove(name)
+        self.drop(name)
 
     def tidy(self, keep: str = "") -> None:
         """Remove what is too old, and the oldest of what is too much."""
         oldest = time.monotonic() - self.limits.keep_seconds
+        excess = self.size - self.limits.keep_bytes
         for name, entry in list(self._entries.items()):
-            if entry.since < oldest and name != keep:
-                self._remove(name)
-        for name in list(self._entries):
-            if self.size <= self.limits.keep_bytes:
-                return
-            if name != keep:
-                self._remove(name)
+            if name != keep and (entry.since < oldest or excess > 0):
+                excess -= entry.size
+                self.drop(name)
 
     def close(self) -> None:
         """Remove everything."""
         self._entries.clear()
         shutil.rmtree(self.root, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
-    def _folder(self, name: str) -> Path:
-        return self.root / f"result-{name}"
 
-    def _remove(self, name: str) -> None:
-        shutil.rmtree(self._entries.pop(name).folder, ignore_errors=True)
+def gone() -> ApiError:
+    """There is no such result."""
+    return ApiError(
+        404,
+        "no-result",
+        "There is no such result: results are kept for a limited time only, or were deleted.",
+        fix="send the image again",
+    )
 
 
 def _bytes(folder: Path) -> int:
     """Of the files that are there: drafts get their names, and results go, at any moment."""
-    found = 0
+    total = 0
     with suppress(FileNotFoundError):
         for path in folder.iterdir():
             with suppress(FileNotFoundError):
-                found += path.stat().st_size
-    return found
+                total += path.stat().st_size
+    return total
 
 
-def sweep(where: Path) -> None:
+def _own_folder() -> tuple[Path, int | None]:
+    """A folder that only this user can read, and the lock that says that it is in use."""
+    while True:
+        root = Path(tempfile.mkdtemp(prefix=PREFIX))  # 0700
+        lock = _locked(root)
+        if fcntl is None or (lock is not None and root.exists()):
+            return root, lock
+        if lock is not None:  # another service took it for abandoned before it was locked
+            os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """A lock on a folder, which the system frees when its process ends; None if it is held.
+
+    Numbers of processes would not do: in a container every service has the same.
+    """
+    if fcntl is None:
+        return None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def remove_abandoned(parent: Path) -> None:
     """Remove folders of services that were killed before they could do it themselves."""
-    for path in where.glob(f"{PREFIX}*"):
-        found = OURS.match(path.name)
-        if found and _is_mine(path) and not _is_alive(int(found[1])):
+    for path in parent.glob(f"{PREFIX}*"):
+        if not OURS.fullmatch(path.name) or not _is_mine(path):
+            continue
+        lock = _locked(path)
+        if lock is not None:
             shutil.rmtree(path, ignore_errors=True)
+            os.close(lock)
 
 
 def _is_mine(path: Path) -> bool:
     try:
         return path.is_dir() and not path.is_symlink() and path.stat().st_uid == os.getuid()
-    except (OSError, AttributeError):
+    except (OSError, AttributeError):  # no such users on Windows
         return False
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True

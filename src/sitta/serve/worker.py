@@ -1,53 +1,50 @@
-"""A worker: a process that holds the models, and does one job after the other."""
+"""A worker: a process that holds the models and does one job after the other."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from sitta.errors import MissingExtra, SittaError
-from sitta.serve.limits import Limits
-from sitta.serve.refusal import Refusal
+from sitta._util.files import is_full
+from sitta.core.accel import allocator
+from sitta.errors import SittaError
+from sitta.serve.errors import ApiError, fault
+from sitta.serve.quotas import Limits
 
-Reply = tuple[str, Any]  # what kind of answer, and what it says
+Reply = tuple[str, Any]  # which kind, and what it holds
 
 
 @dataclass(frozen=True)
-class Orders:
-    """What a worker is started with.
-
-    Attributes:
-        models: As on the command line.
-        limits: Of one job.
-        threads: How many it may use.
-    """
+class WorkerConfig:
+    """What a worker is started with: models as on the command line, limits of a job, threads."""
 
     models: Sequence[str]
     limits: Limits
     threads: int = 1
 
 
-def main(orders: Orders, pipe: Connection) -> None:
+def main(config: WorkerConfig, pipe: Connection) -> None:
     """Load the models, say that they are ready, and work until the server is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends us
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # to a whole group: the server ends its workers
+    allocator.keep_between_passes()
     from sitta.serve.catalogue import Catalogue
-    from sitta.serve.job import warm
+    from sitta.serve.predict_job import warm
 
     try:
-        catalogue = Catalogue(orders.models, orders.limits, orders.threads)
+        catalogue = Catalogue(config.models, config.limits, config.threads)
         warm(catalogue)
-        told = catalogue.describe()
+        description = catalogue.describe()
     except (SittaError, OSError) as error:
-        pipe.send(("unfit", (isinstance(error, MissingExtra), str(error))))
+        pipe.send(("unfit", error if isinstance(error, SittaError) else SittaError(str(error))))
         return
-    _bound_memory(orders.limits.memory_bytes)
-    pipe.send(("ready", told))
+    _bound_memory(config.limits.memory_bytes)
+    pipe.send(("ready", description))
     while True:
         try:
             job = pipe.recv()
@@ -57,47 +54,41 @@ def main(orders: Orders, pipe: Connection) -> None:
 
 
 def _reply(job: Any, catalogue: Any) -> Reply:
-    """What a job came to, in words that name neither the patient nor a line of code."""
-    from sitta.serve.job import work
+    """The result of a job, or an error that names neither the patient nor a line of code."""
+    from sitta.serve.predict_job import work
 
     try:
         return "done", work(job, catalogue)
-    except Refusal as error:
-        return "refused", error.plain()
+    except ApiError as error:
+        return "refused", error
     except Exception as error:
         if isinstance(error, MemoryError) or "allocate" in str(error):
             return "spent", None
+        if is_full(error):
+            return "refused", fault(error)
         return "failed", f"{type(error).__name__} at {place(error)}"
 
 
 def place(error: BaseException) -> str:
-    """Where in the code something was raised; never what it said, which may quote a header."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
+    """Where in the code an error was raised; never its message, which may quote a header."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
         return "an unknown place"
-    return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+    return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}"
 
 
 def _bound_memory(more: int) -> None:
-    """A last line of defence: no allocation beyond what is mapped now and some more.
+    """A last line of defence: no allocation beyond what is mapped now and ``more`` bytes.
 
-    Not with a GPU, whose driver maps far more addresses than it uses; nor where there is no such
-    limit.
+    Linux alone has such a limit. A GPU's driver maps far more addresses than it uses: no limit.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        return
-    try:
-        import resource
+    import psutil
 
-        with open("/proc/self/statm", encoding="ascii") as file:
-            mapped = int(file.read().split()[0]) * resource.getpagesize()
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        most = mapped + more
-        if hard != resource.RLIM_INFINITY:
-            most = min(most, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
-    except (ImportError, OSError, ValueError):  # not Linux
+    torch, process = sys.modules.get("torch"), psutil.Process()
+    if not hasattr(process, "rlimit") or (torch is not None and torch.cuda.is_available()):
         return
+    _, hard = process.rlimit(psutil.RLIMIT_AS)
+    most = process.memory_info().vms + more
+    if hard != psutil.RLIM_INFINITY:
+        most = min(most, hard)
+    process.rlimit(psutil.RLIMIT_AS, (most, hard))

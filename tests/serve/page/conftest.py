@@ -8,9 +8,9 @@ import uvicorn
 from sitta.data import phantom
 from sitta.serve.app import create_app
 from sitta.serve.guard import Guard
-from sitta.serve.limits import Limits
+from sitta.serve.quotas import Limits
 from sitta.serve.service import Service
-from sitta.serve.worker import Orders
+from sitta.serve.worker import WorkerConfig
 from tests.browser import launched
 
 
@@ -24,7 +24,7 @@ def chromium():
 @pytest.fixture(scope="package")
 def address():
     """A service on a port of its own."""
-    service = Service(Orders(["phantom-alder"], Limits(), 1), 1, lambda line: None)
+    service = Service(WorkerConfig(["phantom-alder"], Limits(), 1), 1, lambda line: None)
     app = create_app(service, Guard())
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run)

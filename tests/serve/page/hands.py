@@ -7,11 +7,12 @@ import io
 import numpy as np
 from PIL import Image
 
-from sitta.runs.inputs import Item
-from sitta.runs.loading import load_model
-from sitta.runs.network import adapter
-from sitta.runs.one import predict_file
-from sitta.runs.plan import Plan
+from sitta.inference.backends.torch import adapter
+from sitta.inference.inputs import InputFile
+from sitta.inference.loading import load_model
+from sitta.inference.pipeline import predict_prepared, prepare_file
+from sitta.inference.request import Request
+from tests.browser import eventually
 
 MASK = (0x35, 0xC4, 0xFF)  # colours of the outlines
 SOURCE = (0xFF, 0xB0, 0x00)
@@ -51,6 +52,18 @@ def picture(tab, pane="#pane-now"):
     return np.asarray(Image.open(io.BytesIO(raw.tobytes())).convert("RGB"), dtype=int)
 
 
+def changed(tab, before, pane="#pane-now", share=0.0):
+    """The picture once more than a share of its values differs from an earlier one."""
+    seen = [before]
+
+    def differs():
+        seen.append(picture(tab, pane))
+        return seen[-1].shape == before.shape and (seen[-1] != before).mean() > share
+
+    eventually(tab, differs)
+    return seen[-1]
+
+
 def coloured(pixels, colour, far=40):
     return np.abs(pixels - colour).max(axis=-1) < far
 
@@ -59,9 +72,9 @@ def coloured(pixels, colour, far=40):
 def expected_uncertainty(path, method):
     """The map of a method, in bits."""
     loaded = load_model("phantom-alder")
-    adapt = adapter(loaded.model, Plan("phantom-alder", method=method))
-    maps = frozenset({"uncertainty"})
-    done = predict_file(Item(path, path.name, path.name), adapt, loaded.preprocess, maps)
+    adapt = adapter(loaded.model, Request("phantom-alder", method=method))
+    prepared = prepare_file(InputFile(path, path.name, path.name), loaded.preprocess)
+    (done,) = predict_prepared([prepared], adapt, frozenset({"uncertainty"}))
     return np.squeeze(np.asarray(done.maps["uncertainty"]))
 
 
@@ -69,8 +82,9 @@ def expected_uncertainty(path, method):
 def expected(path, **settings):
     """What the Python API says about a file."""
     loaded = load_model("phantom-alder")
-    adapt = adapter(loaded.model, Plan("phantom-alder", settings=settings))
-    return predict_file(Item(path, path.name, path.name), adapt, loaded.preprocess, frozenset())
+    adapt = adapter(loaded.model, Request("phantom-alder", settings=settings))
+    prepared = prepare_file(InputFile(path, path.name, path.name), loaded.preprocess)
+    return predict_prepared([prepared], adapt, frozenset())[0]
 
 
 class Fingers:

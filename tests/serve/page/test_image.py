@@ -1,6 +1,5 @@
 """One image in a real browser, in front of a real service: what is shown, and what is kept."""
 
-import itertools
 import json
 import re
 
@@ -9,11 +8,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import sitta
+from sitta._util.settings import constraints
 from sitta.data.images import read_mask
+from sitta.prediction.notes import NOTES
+from sitta.prediction.scores import score_text, shown
+from tests.browser import eventually
 from tests.serve.page.hands import (
     DONE,
     MASK,
     SOURCE,
+    changed,
     coloured,
     drop,
     expected,
@@ -44,9 +49,13 @@ def test_drop_a_file_and_get_an_outline(opened, files):
             ends = (np.array([found.min(), found.max()]) - start) / side
             assert ends == pytest.approx([lines.min(), lines.max() + 1], abs=0.5)
     row = done.record["rows"][0]
-    assert f"{row['agreement']:.3f}" in tab.inner_text("#figures")
+    assert f"{row['agreement']:.3f}" in tab.inner_text("#scores")
     assert "Look at this one" in tab.inner_text("#verdict")
     assert "The masks of the members differ widely." in tab.inner_text("#verdict")
+    assert NOTES["members-disagree"].advice in tab.inner_text("#verdict .check")
+    for score in shown():
+        assert score.title in tab.inner_text("#scores")
+        assert score_text(score, row) in tab.inner_text("#scores")
     assert "is done in" in tab.inner_text("#status")
 
 
@@ -60,15 +69,13 @@ def test_slider_shows_each_member(opened, files):
     for member in range(1, 6):
         tab.keyboard.press("ArrowRight")
         until(tab, "() => document.querySelector('#show-members').ariaPressed", "true")
-        tab.wait_for_timeout(80)
-        seen.append(picture(tab))
+        seen.append(changed(tab, seen[-1]))
         assert f"λ {1 - member / 5:g}" in tab.inner_text("#member")
         assert f"entropy {row['entropies'][member]:.3f} bit" == tab.inner_text("#member-entropy")
         assert f"weight {row['weights'][member]:.3f}" == tab.inner_text("#member-weight")
         assert f"weight {row['weights'][member]:.3f}" in tab.get_attribute(
             "#lambda", "aria-valuetext"
         )
-    assert all((a != b).any() for a, b in itertools.pairwise(seen))
     assert tab.locator("#curve .bar").count() == 6
     tab.locator("#curve .hit").nth(3).click()
     assert tab.input_value("#lambda") == "3"
@@ -84,13 +91,12 @@ def test_layers_heat_window_and_zoom_change_the_picture(opened, files):
     tab.click("#show-mask")
     tab.select_option("#heat", "uncertainty")
     until(tab, "() => !document.querySelector('#legend').hidden")
-    tab.wait_for_timeout(150)
     assert "Uncertainty, bit" in tab.inner_text("#legend")
-    assert (picture(tab) != first).mean() > 0.01
+    changed(tab, first, share=0.01)
     tab.select_option("#heat", "")
     tab.click(".adjust summary")
     tab.select_option("#preset", "Full")
-    assert (picture(tab) != first).mean() > 0.2
+    changed(tab, first, share=0.2)
     tab.locator("#width").fill("20000")
     assert tab.locator("#preset option:checked").inner_text() == "by hand"
     tab.click("#window-reset")
@@ -111,6 +117,26 @@ def test_layers_heat_window_and_zoom_change_the_picture(opened, files):
     tab.dblclick("#pane-now")
     assert tab.inner_text("#zoom") == "100 %"
     assert (picture(tab) != first).mean() > 0.2  # the right button moved the window
+
+
+@pytest.mark.parametrize(("method", "cls"), [("tent", sitta.Tent), ("intent", sitta.InTEnt)])
+def test_settings_are_shown_as_the_registry_declares_them(opened, files, method, cls):
+    tab = opened()
+    tab.set_input_files("#files", files["rowan"])
+    settled(tab)
+    tab.select_option("#method", method)
+    until(tab, "() => document.querySelector('#method').value", method)
+    rules = {name: rule for name, (_, rule) in constraints(cls).items()}
+    shown = "#settings > .set label, #settings > .set small"
+    main = [name for name, rule in rules.items() if rule.main]
+    texts = [text for name in main for text in (rules[name].title or name, rules[name].help)]
+    assert tab.locator(shown).all_inner_texts() == texts
+    assert tab.locator("#settings details .set").count() == len(rules) - len(main)
+    if method == "tent":
+        tab.fill("#set-rate", "0.002")
+        tab.keyboard.press("Tab")
+        words = "tent · learning rate 0.002 · phantom-alder"
+        until(tab, f"() => document.querySelector('#facts').textContent.includes('{words}')")
 
 
 def test_switch_method_and_see_what_changes(opened, files):
@@ -134,8 +160,7 @@ def test_switch_method_and_see_what_changes(opened, files):
     assert tab.locator("#single").is_visible()
     plain = picture(tab)
     tab.click("#show-changes")
-    tab.wait_for_timeout(150)
-    assert (picture(tab) != plain).any()
+    changed(tab, plain)
 
 
 def test_two_methods_side_by_side_are_linked(opened, files):
@@ -146,13 +171,11 @@ def test_two_methods_side_by_side_are_linked(opened, files):
     until(tab, "() => !document.querySelector('#caption-other').textContent.includes('running')")
     assert tab.inner_text("#caption-other").startswith("tent")
     assert tab.inner_text("#caption-now").startswith("intent")
-    tab.wait_for_timeout(100)
-    first = [picture(tab, pane) for pane in ("#pane-now", "#pane-other")]
-    assert (first[0] != first[1]).any()
+    now = picture(tab, "#pane-now")
+    first = [now, changed(tab, now, "#pane-other")]
     tab.click("#zoom-in")
-    tab.wait_for_timeout(100)
     for pane, old in zip(("#pane-now", "#pane-other"), first, strict=True):
-        assert (picture(tab, pane) != old).mean() > 0.05
+        changed(tab, old, pane, share=0.05)
     tab.click("#show-compare")
     assert tab.locator("#figure-other").is_hidden()
 
@@ -195,7 +218,6 @@ def test_the_pointer_reads_the_picture_below_it(opened, files):
     until(tab, "() => document.querySelector('#caption-other').textContent.startsWith('source ·')")
     tab.select_option("#heat", "uncertainty")
     until(tab, "() => !document.querySelector('#legend').hidden")
-    tab.wait_for_timeout(300)
     maps = {
         name: np.round(expected_uncertainty(files["rowan"], name) * 255) / 255
         for name in ("intent", "source")
@@ -207,12 +229,14 @@ def test_the_pointer_reads_the_picture_below_it(opened, files):
         across = box["x"] + box["width"] / 2 + (column + 0.5 - 64) * side
         down = box["y"] + box["height"] / 2 + (row + 0.5 - 64) * side
         tab.mouse.move(across, down)
-        until(tab, "() => document.querySelector('#readout').textContent.includes('bit')")
-        tab.wait_for_timeout(100)
-        said = tab.inner_text("#readout")
-        assert said.startswith(f"x {column}  y {row}")
-        bits = float(re.search(r"([\d.]+) bit", said)[1])
-        assert bits == pytest.approx(maps[name][row, column], abs=0.011)
+        bits = pytest.approx(maps[name][row, column], abs=0.011)
+
+        def told(start=f"x {column}  y {row}", bits=bits):
+            text = tab.inner_text("#readout")
+            said = re.search(r"([\d.]+) bit", text)
+            return text.startswith(start) and said and float(said[1]) == bits
+
+        eventually(tab, told)
 
 
 def test_step_through_a_volume(opened, files):
@@ -230,7 +254,7 @@ def test_step_through_a_volume(opened, files):
             str(number),
         )
         seen[number] = picture(tab).tobytes()
-        assert f"{record['rows'][number]['agreement']:.3f}" in tab.inner_text("#figures")
+        assert f"{record['rows'][number]['agreement']:.3f}" in tab.inner_text("#scores")
         tab.keyboard.press(".")
     assert len(set(seen.values())) == 8
     tab.mouse.move(500, 400)

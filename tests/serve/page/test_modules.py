@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sitta
+from sitta.prediction.scores import every, score_text, shown
 
 PAGE = Path(sitta.__file__).parent / "serve" / "page"
 HERE = "http://page.test"
@@ -262,6 +263,23 @@ def test_what_is_cut_short_is_said_in_a_sentence(call, asked):
       finally { window.fetch = before; }
     }"""
     assert call("api", code % asked) == "The answer of the service was cut short."
+
+
+def test_scores_read_as_in_the_report(call):
+    """Every declared score, known and not, in the words of the report."""
+    code = "(m, ...given) => m.scoreWords(...given)"
+    for value in (0.0, 0.12345, 0.98765, None):
+        row = dict.fromkeys((score.name for score in every()), value)
+        for score in shown():
+            assert call("words", code, score.describe(), row) == score_text(score, row), score.name
+
+
+def test_members_agree_well_from_the_limit_of_the_model_on(call):
+    code = "(m, ...given) => m.agreementWords(...given)"
+    assert "agree well: their masks overlap by 92.0 %" in call("words", code, 0.92, 6, 0.9)
+    assert "disagree: their masks overlap by 92.0 %" in call("words", code, 0.92, 6, 0.95)
+    assert "the limit of this model is 95.0 %" in call("words", code, 0.92, 6, 0.95)
+    assert "single member" in call("words", code, 1, 1, 0.9)
 
 
 def test_names_of_downloads(call):

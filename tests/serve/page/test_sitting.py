@@ -7,6 +7,7 @@ import pytest
 
 from tests.serve.page.hands import (
     DONE,
+    changed,
     drop,
     picture,
     settled,
@@ -72,12 +73,9 @@ def test_keyboard_alone(opened, files):
     until(tab, "() => document.querySelector('#zoom').textContent", "150 %")
     before = picture(tab)
     tab.keyboard.press("ArrowRight")
-    tab.wait_for_timeout(80)
-    moved = picture(tab)
-    assert (moved != before).any()
+    moved = changed(tab, before)
     tab.keyboard.press("Shift+ArrowUp")
-    tab.wait_for_timeout(80)
-    assert (picture(tab) != moved).any()
+    changed(tab, moved)
     tab.keyboard.press("?")
     assert tab.locator("#help").is_visible()
     assert "Side by side" in tab.inner_text("#help")

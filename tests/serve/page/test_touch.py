@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.browser import eventually
 from tests.serve.page.hands import Fingers, picture, settled, until
 
 PHONE = {"width": 390, "height": 700, "has_touch": True, "is_mobile": True}
@@ -26,9 +27,8 @@ def at(tab, across, down):
     return box["x"] + across * box["width"], box["y"] + down * box["height"]
 
 
-def zoom(tab):
-    tab.wait_for_timeout(60)
-    return int(tab.inner_text("#zoom").split()[0])
+def zoomed(tab, percent):
+    return eventually(tab, lambda: int(tab.inner_text("#zoom").split()[0]) == percent)
 
 
 def below(tab, point):
@@ -60,14 +60,14 @@ def test_two_fingers_zoom_in_and_out_about_their_middle(phone):
     pixel, first = below(phone, middle), picture(phone)
     for direction in ((1, 0), (0, 1), (0.6, 0.8)):
         pinch(phone, middle, 20, 60, direction).up()
-        assert zoom(phone) == pytest.approx(300, abs=2)
+        assert zoomed(phone, pytest.approx(300, abs=2))
         assert below(phone, middle) == pytest.approx(pixel, abs=1)
         assert (picture(phone) != first).mean() > 0.2
         pinch(phone, middle, 60, 40, direction).up()
-        assert zoom(phone) == pytest.approx(200, abs=2)
+        assert zoomed(phone, pytest.approx(200, abs=2))
         assert below(phone, middle) == pytest.approx(pixel, abs=1)
         pinch(phone, middle, 70, 20, direction).up()
-        assert zoom(phone) == 100
+        assert zoomed(phone, 100)
         assert (picture(phone) == first).all()  # it lies where it lay
     assert phone.evaluate(SCROLLED) == scrolled
     assert phone.evaluate("() => visualViewport.scale") == 1
@@ -77,7 +77,7 @@ def test_one_of_two_fingers_may_rest(phone):
     rest, start, end = at(phone, 0.5, 0.3), at(phone, 0.5, 0.45), at(phone, 0.5, 0.75)
     scrolled = phone.evaluate(SCROLLED)
     Fingers(phone).down(*rest).down(*start).move(rest, end).up()
-    assert zoom(phone) == pytest.approx(300, abs=2)
+    assert zoomed(phone, pytest.approx(300, abs=2))
     assert phone.evaluate(SCROLLED) == scrolled
 
 
@@ -87,7 +87,7 @@ def test_two_fingers_take_the_image_with_them(phone):
     before = [(middle[0] - 20, middle[1]), (middle[0] + 20, middle[1])]
     after = [(there[0] - 60, there[1]), (there[0] + 60, there[1])]
     Fingers(phone).down(*before[0]).down(*before[1]).move(*after).up()
-    assert zoom(phone) == pytest.approx(300, abs=2)
+    assert zoomed(phone, pytest.approx(300, abs=2))
     assert below(phone, there) == pytest.approx(pixel, abs=1)
 
 
@@ -97,7 +97,7 @@ def test_one_finger_moves_a_zoomed_image_and_not_the_page(phone):
     pixel = below(phone, start)
     Fingers(phone).down(*start).move(end).up()
     assert below(phone, end) == pytest.approx(pixel, abs=1)
-    assert zoom(phone) == pytest.approx(300, abs=2)
+    assert zoomed(phone, pytest.approx(300, abs=2))
     assert phone.evaluate(SCROLLED) == scrolled
 
 
@@ -106,7 +106,7 @@ def test_the_finger_that_stays_after_zooming_moves_the_image(phone):
     pixel, end = below(phone, (across, down - 20)), at(phone, 0.4, 0.55)
     pinch(phone, (across, down), 20, 60).up(keep=1).move(end).up()
     assert below(phone, end) == pytest.approx(pixel, abs=1)  # what it took hold of
-    assert zoom(phone) == pytest.approx(300, abs=2)
+    assert zoomed(phone, pytest.approx(300, abs=2))
     assert phone.evaluate(SCROLLED) == scrolled
 
 
@@ -120,4 +120,4 @@ def test_one_finger_on_an_image_that_fits_scrolls_the_page_past_it(phone):
     start = at(phone, 0.3, 0.5)
     Fingers(phone).down(*start).move((start[0] + 100, start[1])).up()
     assert (picture(phone) == first).all()  # nor does it leave its place sideways
-    assert zoom(phone) == 100
+    assert zoomed(phone, 100)

@@ -1,5 +1,6 @@
 """What goes wrong on the way to the service and back, in a real browser."""
 
+import os
 import shutil
 
 from tests.serve.page.hands import DONE, drop, settled, until
@@ -70,6 +71,7 @@ def test_a_fault_of_the_page_is_said_and_can_be_tried_again(opened, files):
 def test_a_file_that_changed_on_disk_is_named(opened, files, tmp_path):
     film = tmp_path / "film.png"
     shutil.copy(files["rowan"], film)
+    os.utime(film, (10**9, 10**9))  # the browser compares whole seconds
     tab = opened()
     tab.set_input_files("#files", film)
     settled(tab)

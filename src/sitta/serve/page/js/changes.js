@@ -1,32 +1,25 @@
-/** What another method or setting changes: figures before and now, and both pictures side by side. */
+/** What another method or setting changes: scores before and now, and both pictures side by side. */
 
 import { byId, choices, fill, make } from "./dom.js";
 import { overlap } from "./outline.js";
 import { rowOf } from "./state.js";
 import { sameShape } from "./viewer.js";
-import { figure, methodWords, percent } from "./words.js";
+import { fixed, methodWords, percent } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
-
-const FIGURES = [
-  ["Agreement", "agreement", 3],
-  ["Change by adapting", "change", 3],
-  ["Uncertainty, bit", "uncertainty", 3],
-  ["Disagreement, bit", "disagreement", 3],
-  ["Doubt", "doubt", 3],
-];
 
 const HINT = "Change the method or a setting above, or choose a method here, and see what it changes.";
 
 /** Why there is nothing to compare with. */
 export const ALONE = "This model has its one method built in: there is no other to compare with.";
 
-/** One line of the table. */
-function line(name, before, now, digits) {
-  const known = typeof before === "number" && typeof now === "number";
-  const by = known ? now - before : null;
+/** One line of the table. @param {import("./state.js").Score} score */
+function line({ title, unit, digits }, ...values) {
+  const [before, now] = values.map((value) => (value === null || unit !== "%" ? value : 100 * value));
+  const name = unit ? `${title}, ${unit}` : title;
+  const by = before === null || now === null ? null : now - before;
   const signed = by === null ? "" : `${by >= 0 ? "+" : "−"}${Math.abs(by).toFixed(digits)}`;
-  const cells = [figure(before, digits), figure(now, digits), signed];
+  const cells = [fixed(before, digits), fixed(now, digits), signed];
   return make("tr", {}, make("th", { scope: "row" }, name), ...cells.map((text) => make("td", {}, text)));
 }
 
@@ -68,7 +61,7 @@ export class Changes {
     const methods = this.store.rivals(result);
     const options = [
       { value: "", text: "nothing" },
-      ...earlier.map((one) => ({ value: `result:${one.id}`, text: methodWords(one), group: "Earlier results" })),
+      ...earlier.map((one) => ({ value: `result:${one.id}`, text: methodWords(one, this.store.about.methods), group: "Earlier results" })),
       ...methods.map((one) => ({ value: `method:${one.name}`, text: one.title || one.name, group: "Run now" })),
     ];
     const key = JSON.stringify([options, entry.other?.id, entry.awaited]);
@@ -89,10 +82,8 @@ export class Changes {
     if (!before || key === this.compared) return;
     this.compared = key;
     const [one, other] = [rowOf(before, slice), rowOf(now, slice)];
-    const head = ["", "before", "now", "change"].map((text) => make("th", { scope: "col" }, text || make("span.hidden", {}, "Figure")));
-    const rows = FIGURES.map(([name, field, digits]) => line(name, one[field], other[field], digits));
-    const area = (share) => (share === null ? null : share * 100);
-    rows.splice(2, 0, line("Foreground, %", area(one.area), area(other.area), 1));
+    const head = ["", "before", "now", "change"].map((text) => make("th", { scope: "col" }, text || make("span.hidden", {}, "Score")));
+    const rows = this.store.about.scores.map((score) => line(score, one[score.name], other[score.name]));
     const note = make("p.quiet", { id: "overlap" }, "");
     fill(box, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)), note);
     if (!sameShape(before, now)) return;
@@ -108,6 +99,6 @@ export class Changes {
     const changed = one.reduce((sum, value, i) => sum + (value === other[i] ? 0 : 1), 0);
     const share = percent(changed / one.length);
     if (changed === 0) return "The masks of both are the same, pixel for pixel.";
-    return `The masks differ in ${changed} pixels (${share}); their overlap (Dice) is ${figure(overlap(one, other))}.`;
+    return `The masks differ in ${changed} pixels (${share}); their overlap (Dice) is ${fixed(overlap(one, other))}.`;
   }
 }

@@ -1,7 +1,7 @@
 /** Entropy and weight over lambda, drawn right above the slider that steps through them. */
 
 import { draw, fill, make } from "./dom.js";
-import { figure, percent, short } from "./words.js";
+import { fixed, percent, short } from "./words.js";
 
 const TOP = 8;
 const LINE = 40; // height of the curve of the entropies
@@ -28,8 +28,8 @@ export function summary({ lambdas, entropies, weights }) {
   const least = entropies.indexOf(Math.min(...entropies));
   return (
     `Entropy and weight of ${lambdas.length} members from lambda ${short(lambdas[0])} to ` +
-    `${short(lambdas[lambdas.length - 1])}. The largest weight, ${figure(weights[best])}, is at ` +
-    `lambda ${short(lambdas[best])}; the lowest entropy, ${figure(entropies[least])} bit, at ` +
+    `${short(lambdas[lambdas.length - 1])}. The largest weight, ${fixed(weights[best])}, is at ` +
+    `lambda ${short(lambdas[best])}; the lowest entropy, ${fixed(entropies[least])} bit, at ` +
     `lambda ${short(lambdas[least])}.`
   );
 }
@@ -93,8 +93,8 @@ export function table({ lambdas, entropies, weights, areas, source }) {
           "tr",
           {},
           make("th", { scope: "row" }, short(lam), k === source && make("small", {}, " source")),
-          make("td", {}, figure(entropies[k])),
-          make("td", {}, figure(weights[k])),
+          make("td", {}, fixed(entropies[k])),
+          make("td", {}, fixed(weights[k])),
           make("td", {}, percent(areas[k] ?? null)),
         ),
       ),

@@ -4,7 +4,7 @@ import { byId, fill, make } from "./dom.js";
 import { thumbnail } from "./view.js";
 import { ratioOf } from "./viewer.js";
 import { presets } from "./window.js";
-import { count, figure } from "./words.js";
+import { count, fixed } from "./words.js";
 
 /** @typedef {import("./state.js").Entry} Entry */
 
@@ -16,13 +16,16 @@ const STATES = {
   failed: "failed",
 };
 
-/** What is said about an image in the list. @param {Entry} entry */
-function about(entry) {
+const LISTED = ["doubt", "agreement"];
+
+/** What is said about an image in the list. @param {Entry} entry @param {any[]} scores */
+function about(entry, scores) {
   const { result, failure, status } = entry;
   if (status === "failed") return failure?.message ?? "failed";
   if (status !== "done" || !result) return STATES[status];
   const row = result.rows[result.rows.length > 1 ? result.shown : 0];
-  return `doubt ${figure(result.doubt, 2)}\nagreement ${figure(row.agreement, 2)}`;
+  const listed = LISTED.map((name) => scores.find((score) => score.name === name));
+  return listed.map(({ name, title }) => `${title.toLowerCase()} ${fixed(row[name], 2)}`).join("\n");
 }
 
 /** A listbox: one of its options is in the order of tabs, arrows go on from there. */
@@ -101,7 +104,7 @@ export class List {
       item,
       canvas,
       make("span.name", {}, file),
-      make("span.about", {}, about(entry)),
+      make("span.about", {}, about(entry, this.store.about.scores)),
       look && make("span.sign", {}, make("span.hidden", {}, "Look at this one")),
       entry.status === "failed" && make("span.sign.bad", {}, make("span.hidden", {}, "Failed")),
     );

@@ -64,9 +64,8 @@ function run(entries, recipe) {
 
 /** What people most likely want to see beside a result. */
 function compare() {
-  const names = store.selected?.result ? store.rivals(store.selected.result).map(({ name }) => name) : [];
-  const method = ["source", "intent"].find((name) => names.includes(name)) ?? names[0];
-  if (method) beside(method);
+  const rivals = store.selected?.result ? store.rivals(store.selected.result) : [];
+  if (rivals.length > 0) beside(rivals[0].name); // the unadapted model is the first of the list
 }
 
 function beside(method) {
@@ -179,10 +178,10 @@ async function begin() {
   byId("place").textContent = local
     ? "Images stay on this computer, and are forgotten when sitta serve ends."
     : `Images go to ${location.host} and nowhere else, and are forgotten when it ends.`;
-  const names = ["models", "methods", "samples", "notes", "limits"];
+  const names = ["models", "methods", "samples", "scores", "notes", "limits"];
   try {
-    const [models, methods, sample, notes, limits] = await Promise.all(names.map((name) => getJson(`api/${name}`)));
-    Object.assign(store.about, models, methods, sample, { notes: notes.notes, limits });
+    const told = await Promise.all(names.map((name) => getJson(`api/${name}`)));
+    Object.assign(store.about, ...told.slice(0, -1), { limits: told.at(-1) });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     say(`${error.failure.message} ${error.failure.fix ?? ""}`);

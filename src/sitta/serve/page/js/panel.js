@@ -1,10 +1,10 @@
-/** What is said about the chosen image: the verdict, the notes, the figures, what to keep. */
+/** What is said about the chosen image: the verdict, the notes, the scores, what to keep. */
 
 import { ApiError, getFile } from "./api.js";
 import { table } from "./chart.js";
 import { byId, fill, make } from "./dom.js";
 import { rowOf } from "./state.js";
-import { agreementWords, count, factsOf, figure, methodWords, percent, saveAs } from "./words.js";
+import { agreementWords, count, factsOf, methodWords, saveAs, scoreWords } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
 /** @typedef {import("./state.js").Row} Row */
@@ -17,22 +17,8 @@ const KEPT = [
   ["uncertainty.nii.gz", "Uncertainty, NIfTI"],
   ["disagreement.png", "Disagreement, PNG"],
   ["disagreement.nii.gz", "Disagreement, NIfTI"],
-  ["figures.json", "Figures, JSON"],
+  ["figures.json", "Scores, JSON"],
 ];
-
-/** Names and values of the figures of a slice. @param {Row} row */
-export function figuresOf(row) {
-  const before = row.area_source === null ? "" : `${percent(row.area_source)} → `;
-  return [
-    ["Agreement", "between members", figure(row.agreement)],
-    ["Change", "by adapting, 1 − Dice", figure(row.change)],
-    ["Foreground", before ? "before → after" : "share of the pixels", before + percent(row.area)],
-    ["Uncertainty", "a pixel", `${figure(row.uncertainty)} bit`],
-    ["Disagreement", "a pixel", `${figure(row.disagreement)} bit`],
-    ["Distance", "from training images", row.distance === null ? "not known" : `${figure(row.distance)} nats`],
-    ["Doubt", "sorts the list", figure(row.doubt)],
-  ];
-}
 
 /** What can be kept of a result: what it lists, and pictures of the slice that is shown. */
 function keptOf({ links, slices }) {
@@ -66,13 +52,13 @@ export class Panel {
     document.documentElement.classList.toggle("has-result", Boolean(result));
     if (!entry) return;
     byId("name").textContent = entry.name;
-    byId("facts").textContent = result ? `${factsOf(result)} · ${methodWords(result)} · ${result.seconds.toFixed(2)} s` : "";
+    byId("facts").textContent = result ? `${factsOf(result)} · ${methodWords(result, this.store.about.methods)} · ${result.seconds.toFixed(2)} s` : "";
     this.#failure(entry);
     this.#stage(entry);
     if (!result) return;
     const row = rowOf(result, entry.slice);
     this.#verdict(result, row);
-    this.#figures(result, row);
+    this.#scores(result, row);
     this.#keep(entry, result);
   }
 
@@ -112,18 +98,19 @@ export class Panel {
 
   /** @param {Result} result @param {Row} row */
   #verdict(result, row) {
-    const { notes } = this.store.about;
+    const { notes, severity, advice } = this.store.about;
     const rows = result.rows;
     const looks = rows.filter((one) => one.look).length;
     const head = row.look ? "Look at this one" : "Nothing unusual was noted";
     const slice = rows.length > 1 ? make("p.scope", {}, this.#scope(rows, row, looks)) : null;
-    const sentences = row.notes.map((code) => make("li", { title: code }, notes[code] ?? code));
+    const sentences = row.notes.map((code) =>
+      make(`li.${severity[code]}`, { title: code }, notes[code], " ", make("small", {}, advice[code])));
     byId("verdict").className = row.look ? "verdict look" : "verdict fine";
     fill(
       byId("verdict"),
       make("h3", {}, make("span.mark", { "aria-hidden": "true" }, row.look ? "!" : "✓"), head),
       sentences.length > 0 && make("ul", {}, ...sentences),
-      make("p", {}, agreementWords(row.agreement, result.lambdas.length)),
+      make("p", {}, agreementWords(row.agreement, result.lambdas.length, result.limits.agreement)),
       !row.look && make("p.quiet", {}, "That is no proof that the mask is right."),
       slice,
     );
@@ -135,10 +122,12 @@ export class Panel {
     return `${of} ${count(looks, "slice needs", "slices need")} a look, of ${rows.length}.`;
   }
 
-  #figures(result, row) {
-    const pairs = figuresOf(row).map(([name, unit, value]) =>
-      make("div", {}, make("dt", {}, name, " ", make("small", {}, unit)), make("dd", {}, value)));
-    fill(byId("figures"), ...pairs);
+  #scores(result, row) {
+    const pairs = this.store.about.scores.map((score) => {
+      const name = make("dt", {}, score.title, " ", make("small", {}, score.hint));
+      return make("div", { title: score.sentence }, name, make("dd", {}, scoreWords(score, row)));
+    });
+    fill(byId("scores"), ...pairs);
     const { lambdas } = result;
     const { entropies, weights, areas } = row;
     const curve = { lambdas, entropies, weights, areas, member: 0, on: false };

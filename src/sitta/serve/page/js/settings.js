@@ -1,11 +1,12 @@
 /** Method and settings: a form made from what the service says about its methods. */
 
 import { byId, choices, fill, make } from "./dom.js";
-import { settingWords } from "./words.js";
 
 /**
  * @typedef {object} Setting
  * @property {string} name
+ * @property {string} title
+ * @property {boolean} main whether it is shown at once
  * @property {"choice" | "number" | "integer" | "boolean" | "text"} kind
  * @property {any} default
  * @property {string[] | null} choices
@@ -14,7 +15,6 @@ import { settingWords } from "./words.js";
  * @property {string} help
  */
 
-const FIRST = ["strategy", "step", "lam", "steps", "lr", "views"]; // shown; the others on demand
 const PAUSE = 350; // ms: so that stepping through a list by keys does not run each on the way
 
 /**
@@ -51,9 +51,6 @@ function fieldOf(setting, value, id) {
   const number = { ...common, ...range, type: "number", value: now ?? "" };
   return make("input", { ...number, inputmode: "decimal", placeholder: "as usual" });
 }
-
-/** Those in FIRST in its order, the others as they come. */
-const byImportance = (a, b) => FIRST.indexOf(a.name) - FIRST.indexOf(b.name);
 
 /** The form. */
 export class Settings {
@@ -146,11 +143,11 @@ export class Settings {
     const row = (setting) => {
       const id = `set-${setting.name}`;
       const field = fieldOf(setting, this.store.recipe.settings[setting.name], id);
-      const label = make("label", { for: id }, settingWords(setting.name));
+      const label = make("label", { for: id }, setting.title);
       return make("div.set", {}, label, field, make("small", { id: `${id}-help` }, setting.help));
     };
     const [first, rest] = [true, false].map((shown) =>
-      settings.filter(({ name }) => FIRST.includes(name) === shown).sort(byImportance).map(row));
+      settings.filter(({ main }) => main === shown).map(row));
     const more = make("details", { open }, make("summary", {}, "More settings"), ...rest);
     fill(form, ...first, rest.length > 0 && more);
     if (focused) form.elements.namedItem(focused)?.focus();

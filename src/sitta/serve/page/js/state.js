@@ -3,22 +3,28 @@
 import { FITTED } from "./transform.js";
 
 /**
- * @typedef {object} Row figures of one slice, or of a whole volume
+ * @typedef {object} Score a trust score, as the service declares it
+ * @property {string} name of the property of a row
+ * @property {string} title
+ * @property {string} hint
+ * @property {string} sentence
+ * @property {string} unit a share with % is shown in per cent
+ * @property {number} digits
+ * @property {string} unknown shown where it is null
+ * @property {string} before name of the score of the unadapted model, if there is one
+ */
+
+/**
+ * @typedef {object} Members of one slice, or of a whole volume
  * @property {number | null} slice
- * @property {number} agreement
- * @property {number} uncertainty
- * @property {number} disagreement
- * @property {number | null} change
- * @property {number | null} distance
- * @property {number} area
- * @property {number | null} area_source
- * @property {number} doubt
  * @property {boolean} look
  * @property {string[]} notes
  * @property {number[]} weights
  * @property {number[]} entropies
  * @property {Array<number | null>} areas
  */
+
+/** @typedef {Members & Record<string, any>} Row with its scores by name */
 
 /**
  * @typedef {object} Result what the service says about one image
@@ -36,6 +42,7 @@ import { FITTED } from "./transform.js";
  * @property {string[]} classes
  * @property {number[]} lambdas
  * @property {number | null} source_member
+ * @property {{agreement: number, distance: number | null}} limits beyond which a note is raised
  * @property {{low: number, high: number, window: number[]}} intensity
  * @property {number} doubt
  * @property {boolean} look
@@ -71,8 +78,11 @@ import { FITTED } from "./transform.js";
 
 /** State and its listeners. */
 export class Store {
-  /** @type {{models: any[], methods: any[], samples: any[], notes: Record<string, string>, limits: Record<string, number>}} */
-  about = { models: [], methods: [], samples: [], notes: {}, limits: {} };
+  /**
+   * @type {{models: any[], methods: any[], samples: any[], scores: Score[], limits: Record<string, number>,
+   *   notes: Record<string, string>, severity: Record<string, string>, advice: Record<string, string>}}
+   */
+  about = { models: [], methods: [], samples: [], scores: [], limits: {}, notes: {}, severity: {}, advice: {} };
 
   /** @type {Entry[]} */
   entries = [];
@@ -183,7 +193,7 @@ export function nearest(lambdas, { lam, member }) {
 }
 
 /**
- * The figures of a slice; those of the volume if slices have none of their own.
+ * The scores of a slice; those of the volume if slices have none of their own.
  * @param {Result} result
  * @param {number} slice
  * @returns {Row}

@@ -7,7 +7,7 @@ import { assign, byId, choices, fill, make } from "./dom.js";
 import { nearest, rowOf } from "./state.js";
 import { FITTED, zoomed } from "./transform.js";
 import { levelOf, presets, rangeOf } from "./window.js";
-import { figure, short } from "./words.js";
+import { fixed, short } from "./words.js";
 
 const LAYERS = { source: "source", mask: "mask", members: "members", changes: "changes", compare: "compare" };
 
@@ -184,7 +184,7 @@ export class Tools {
     slider.value = String(k);
     const [lam, wanted] = [result.lambdas[k], look.lam].map(short);
     const near = look.members && lam !== wanted ? `, nearest to ${wanted}` : "";
-    const told = [`entropy ${figure(row.entropies[k])} bit`, `weight ${figure(row.weights[k])}`];
+    const told = [`entropy ${fixed(row.entropies[k])} bit`, `weight ${fixed(row.weights[k])}`];
     slider.setAttribute("aria-valuetext", [`lambda ${lam}${near}`, ...told].join(", "));
     byId("member").textContent = `λ ${lam}${k === result.source_member ? ", source" : ""}${near}`;
     byId("member-entropy").textContent = told[0];

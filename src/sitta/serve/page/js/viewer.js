@@ -147,7 +147,7 @@ export class Viewer {
     byId("figure-other").classList.toggle("awaited", Boolean(awaited));
     for (const [i, id] of ["caption-now", "caption-other"].entries()) {
       byId(id).hidden = !two;
-      if (results[i]) fill(byId(id), methodWords(results[i]), lambdas[i]);
+      if (results[i]) fill(byId(id), methodWords(results[i], this.store.about.methods), lambdas[i]);
     }
     if (awaited) fill(byId("caption-other"), `${awaited}: running…`);
   }

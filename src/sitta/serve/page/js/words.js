@@ -1,7 +1,7 @@
-/** Figures and settings as words. Pure. */
+/** Scores and settings as words. Pure. */
 
 /** @param {number | null | undefined} value */
-export function figure(value, digits = 3) {
+export function fixed(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "not known";
   return value.toFixed(digits);
 }
@@ -15,18 +15,14 @@ export const short = (value) => String(Number(Number(value).toPrecision(4)));
 /**
  * Method and settings of a result in a line.
  * @param {{model: string, method: string, settings: Record<string, any>}} recipe
+ * @param {{name: string, settings: {name: string, title: string}[]}[]} methods as the service lists them
  */
-export function methodWords({ model, method, settings }) {
-  const told = ["strategy", "step", "lam", "lambdas", "steps", "lr"]
-    .filter((name) => settings[name] !== undefined && settings[name] !== null)
-    .map((name) => `${settingWords(name)} ${[settings[name]].flat().join(", ")}`);
+export function methodWords({ model, method, settings }, methods) {
+  const all = methods.find(({ name }) => name === method)?.settings ?? [];
+  const given = all.filter(({ name }) => settings[name] !== undefined && settings[name] !== null);
+  const told = given.map(({ name, title }) => `${title} ${[settings[name]].flat().join(", ")}`);
   return [method, ...told, model].join(" · ");
 }
-
-const NAMES = { lam: "λ", lambdas: "λ", lr: "learning rate", topk: "top k", rho: "ρ" };
-
-/** The name of a setting for people. @param {string} name */
-export const settingWords = (name) => NAMES[name] ?? name.replaceAll("_", " ");
 
 /** What is said about the size and origin of an image. */
 export function factsOf(result) {
@@ -37,17 +33,31 @@ export function factsOf(result) {
 }
 
 /**
+ * A score of a row, after that of the unadapted model if there is one.
+ * @param {import("./state.js").Score} score
+ * @param {import("./state.js").Row} row
+ */
+export function scoreWords({ name, before, unit, digits, unknown }, row) {
+  const words = (value) => {
+    if (value === null) return unknown;
+    return `${(unit === "%" ? 100 * value : value).toFixed(digits)} ${unit}`.trimEnd();
+  };
+  const known = before && row[before] !== null;
+  return (known ? `${words(row[before])} → ` : "") + words(row[name]);
+}
+
+/**
  * How well the members agree, in a sentence.
  * @param {number | null} agreement
  * @param {number} members how many there are
+ * @param {number} limit of this model, below which they disagree
  */
-export function agreementWords(agreement, members) {
+export function agreementWords(agreement, members, limit) {
   if (agreement === null) return "How far the members agree is not known.";
   if (members < 2) return "This method has a single member, so there is nothing to agree on.";
-  const share = `${Math.round(agreement * 100)} %`;
-  if (agreement >= 0.9) return `The members agree well: their masks overlap by ${share} on average.`;
-  if (agreement >= 0.7) return `The members agree in the main: their masks overlap by ${share} on average.`;
-  return `The members disagree: their masks overlap by only ${share} on average.`;
+  const overlap = `their masks overlap by ${percent(agreement)} on average`;
+  const verdict = agreement < limit ? "disagree" : "agree well";
+  return `The members ${verdict}: ${overlap}; the limit of this model is ${percent(limit)}.`;
 }
 
 /** Counted things. */

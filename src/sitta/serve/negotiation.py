@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sitta.serve.refusal import Refusal
+from sitta.serve.errors import ApiError
 
 JSON = "application/json"
 MASKS = {"image/png": ".png", "application/x-nifti": ".nii.gz", "application/gzip": ".nii.gz"}
@@ -10,18 +10,7 @@ ANY = {"*/*": JSON, "application/*": JSON, "image/*": "image/png"}
 
 
 def wanted(accept: str) -> str:
-    """The form that a client likes best of those that there are.
-
-    Args:
-        accept: The header; empty for none.
-
-    Raises:
-        Refusal: 406, none of them.
-
-    Example:
-        >>> wanted(""), wanted("image/png;q=0.9, application/x-nifti"), wanted("text/html, */*")
-        ('application/json', 'application/x-nifti', 'application/json')
-    """
+    """The form that a client likes best of those that there are; 406 for none of them."""
     liked: list[tuple[float, str]] = []
     for part in accept.lower().split(",") if accept.strip() else ["*/*"]:
         form, *options = (text.strip() for text in part.split(";"))
@@ -30,7 +19,7 @@ def wanted(accept: str) -> str:
         if quality > 0 and (form == JSON or form in MASKS):
             liked.append((quality, form))
     if not liked:
-        raise Refusal(
+        raise ApiError(
             406,
             "not-acceptable",
             "The answer cannot be given in the form that Accept asks for.",

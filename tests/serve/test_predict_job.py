@@ -10,11 +10,12 @@ import torch
 from sitta import InTEnt
 from sitta.data import Preprocess, phantom
 from sitta.data.images import read
-from sitta.runs import Loaded
+from sitta.inference import Loaded
 from sitta.serve.catalogue import Catalogue
-from sitta.serve.job import work
-from sitta.serve.limits import Limits
+from sitta.serve.predict_job import work
+from sitta.serve.quotas import Limits
 from sitta.serve.render import Rendering, kinds
+from sitta.serve.store import Entry
 from tests.nets import case
 
 
@@ -33,10 +34,11 @@ def done(tmp_path):
         out = tmp_path / "out"
         out.mkdir()
         asked = {"model": "net", "method": "intent", "settings": settings}
-        answer = work({**asked, "files": [str(path)], "out": str(out)}, catalogue)
+        answer, layout = work({**asked, "files": [str(path)], "out": str(out)}, catalogue)
         json.dumps(answer, allow_nan=False)
         values = preprocess.apply(read(path)).values
-        return answer, Rendering(out, answer), InTEnt(net, **settings)(torch.from_numpy(values))
+        rendering = Rendering(Entry(out, answer, layout, since=0, size=0))
+        return answer, rendering, InTEnt(net, **settings)(torch.from_numpy(values))
 
     return made
 
