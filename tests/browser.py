@@ -50,6 +50,18 @@ def browse(chromium):
     assert {url.split(":")[0] for url in fetched} <= {"data"}
 
 
+def eventually(tab, holds, tries=400):
+    """Wait until a function of no arguments returns something true, and return that.
+
+    Waiting for what should happen, instead of for a time, holds on idle and on busy machines.
+    """
+    for _ in range(tries):
+        if result := holds():
+            return result
+        tab.wait_for_timeout(25)
+    raise AssertionError("never happened")
+
+
 def assert_accessible(tab):
     """By the rules of axe."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe here").Axe()

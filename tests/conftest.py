@@ -13,6 +13,34 @@ settings.register_profile("sitta", deadline=None)  # two shared cores keep no ti
 settings.load_profile("sitta")
 torch.set_num_threads(1)  # the workers share two cores
 os.environ["OMP_NUM_THREADS"] = "1"  # with all that they start
+SLOW = (  # what starts processes, trains, exports, opens a browser, or is long in the sum
+    "_util/test_process.py",
+    "_util/test_threads.py",
+    "adaptation/test_finding.py",
+    "adaptation/test_methods.py::TestInTEntSharpness",
+    "adaptation/test_methods.py::TestInTEntUnbiasedInParts",
+    "adaptation/test_methods.py::TestSITAByVote",
+    "bench",
+    "core/accel/test_budget.py",
+    "core/test_norm_adapters.py",
+    "docs/test_shell.py",
+    "e2e",
+    "export",
+    "inference/test_run.py",
+    "prediction/test_toy_score.py",
+    "report/test_browser.py",
+    "serve",
+    "test_package.py",
+    "training",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what a developer can wait for: ``pytest -m quick``."""
+    slow = tuple(f"tests/{name}" for name in SLOW)
+    for item in items:
+        if not item.nodeid.startswith(slow):
+            item.add_marker("quick")
 
 
 @pytest.fixture(autouse=True)

@@ -21,9 +21,9 @@ FORKED.set_forkserver_preload(
     [
         "sitta.cli.predict",
         "sitta.cli.train",
-        "sitta.benchmark.engine",
-        "sitta.benchmark.planfile",
-        "sitta.runs.engine",
+        "sitta.bench.run.engine",
+        "sitta.bench.plan.load",
+        "sitta.inference.run",
         "matplotlib.figure",
     ]
 )

@@ -1,19 +1,22 @@
 """The package as a whole: what it exports, imports and drags in, and how fast it answers."""
 
+import ast
 import re
 import resource
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import distributions, entry_points
-from pathlib import Path
 
 import pytest
 import torch
+from packaging.version import Version
 
 import sitta
 from sitta.cli import main
+from sitta.data import phantom
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent
 EVERYTHING = "import sitta, sys; [getattr(sitta, n) for n in sitta.__all__]"
 
 
@@ -38,8 +41,9 @@ def test_import_alone_loads_nothing_heavy():
 
 
 def test_files_runs_and_reports_load_without_torch():
-    parts = "data, data.check, data.prepare, data.overview, notes, runs, runs.cluster, report.page"
-    names = ", ".join(f"sitta.{part}" for part in [*parts.split(", "), "report.picture", "cli"])
+    parts = "data.check data.prepare data.overview prediction.notes inference inference.cluster"
+    parts += " report.page report.card_image cli"
+    names = ", ".join(f"sitta.{part}" for part in parts.split())
     assert not third_party(f"import {names}, sys") & {"torch", "monai", "onnx", "onnxruntime"}
 
 
@@ -84,7 +88,19 @@ def test_constraints_pin_every_dependency():
 def test_pre_commit_runs_what_make_check_runs():
     hooks = re.findall(r"entry: \.venv/bin/(.+?),", (ROOT / ".pre-commit-config.yaml").read_text())
     recipe = (ROOT / "Makefile").read_text().split("\ncheck:")[1].split("\n\n")[0]
-    assert hooks == re.findall(r"\t\$\(BIN\)/(.+)", recipe)
+    assert hooks == re.findall(r"\$\(BIN\)/(.+)", recipe)
+
+
+def test_spelling_is_checked_in_tracked_files_alone():
+    """What `make demo` leaves behind holds base64, in which codespell finds mistakes."""
+    recipe = (ROOT / "Makefile").read_text().split("\ncheck:")[1].split("\n\n")[0]
+    assert "git ls-files -z | xargs -0 $(BIN)/codespell" in recipe
+
+
+def test_ci_runs_the_two_commands_of_the_readme_and_the_fuzzer_in_one_clone():
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    commands = [line.removeprefix("exec ") for line in lines if "make " in line]
+    assert commands == ["make demo", "make fuzz FUZZ_SECONDS=60", "make test"]
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["demo", "--help"]])
@@ -126,10 +142,21 @@ def test_version_is_one_place():
         [sys.executable, "-m", "sitta", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == f"sitta {sitta.__version__}"
-    assert (
-        f"## [{sitta.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
-        or "Unreleased" in (ROOT / "CHANGELOG.md").read_text()
-    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in project["project"]
+    home = ROOT / project["tool"]["hatch"]["version"]["path"]
+    homes = [path for path in (ROOT / "src").rglob("*.py") if "__version__ =" in path.read_text()]
+    assert homes == [home]
+
+
+def test_changelog_ends_at_this_version():
+    """Changes wait under Unreleased; a released heading never runs ahead of the package."""
+    first, *others = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    released = others if first == "Unreleased" else [first, *others]
+    versions, current = [Version(heading) for heading in released], Version(sitta.__version__)
+    assert versions == sorted(set(versions), reverse=True)
+    assert all(version <= current for version in versions)
+    assert first == "Unreleased" or versions[0] == current
 
 
 def test_no_path_or_picture_of_private_data_is_tracked():
@@ -142,5 +169,46 @@ def test_no_path_or_picture_of_private_data_is_tracked():
     )
     if listed.returncode:
         pytest.skip("not a git checkout")
-    for name in listed.stdout.split():
+    corpus = "tests/data/corpus/"  # made by code, and too small to show anybody
+    names = listed.stdout.split()
+    assert max((ROOT / name).stat().st_size for name in names if name.startswith(corpus)) < 4096
+    for name in (n for n in names if not n.startswith(corpus)):
         assert not re.search(r"(CHNCXR|MCUCXR|JPCLN|\.dcm$|\.nii)", name), name
+
+
+AS_ON_WINDOWS = """
+import importlib, os, pkgutil, signal, sys
+import psutil  # has code of its own for each system
+for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+os.environ["USERNAME"] = "somebody"  # which Windows sets, and torch's imports ask for
+import torch
+for where, names in ((os, "fork getuid"), (signal, "SIGKILL SIGHUP pthread_sigmask")):
+    for name in names.split():
+        delattr(where, name)
+import sitta
+for module in pkgutil.walk_packages(sitta.__path__, "sitta."):
+    if not module.name.endswith("__main__"):
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            if error.name.split(".")[0] in {"fcntl", "resource", "pwd", "grp", "termios"}:
+                raise
+"""
+
+
+def test_everything_can_be_imported_and_files_predicted_as_on_windows(tmp_path):
+    phantom.write(tmp_path, "rowan", 2, (32, 32))
+    images = tmp_path / "phantom" / "rowan" / "images"
+    words = ["sitta", "predict", "phantom-alder", str(images), "-o", str(tmp_path)]
+    started = f"{AS_ON_WINDOWS}\nsys.argv = {words}\nsitta.cli.main()"
+    done = subprocess.run([sys.executable, "-c", started], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "summary.csv").read_text().splitlines()) == 3
+
+
+def test_no_module_asks_for_a_process_by_a_signal():
+    """On Windows, ``os.kill(pid, 0)`` ends the process."""
+    for path in (ROOT / "src").rglob("*.py"):
+        calls = [n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)]
+        assert not [c.lineno for c in calls if ast.unparse(c.func) == "os.kill"], path

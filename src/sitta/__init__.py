@@ -15,67 +15,45 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from sitta._version import __version__
+from sitta.adaptation import METHODS
 
 if TYPE_CHECKING:
-    from sitta import data, models
-    from sitta.adaptation import MEMO, SAR, SITA, FSeg, InTEnt, Source, Tent, method, methods
-    from sitta.errors import InvalidImage, InvalidSetting, SittaError, UnsupportedModel
-    from sitta.export import export_onnx
-    from sitta.inspection import inspect
-    from sitta.models import load
-    from sitta.prediction import Prediction
+    from sitta import data as data
+    from sitta import models as models
+    from sitta.adaptation import *  # noqa: F403  (the methods)
+    from sitta.adaptation.inspection import inspect as inspect
+    from sitta.errors import InvalidImage as InvalidImage
+    from sitta.errors import InvalidSetting as InvalidSetting
+    from sitta.errors import SittaError as SittaError
+    from sitta.errors import UnsupportedModel as UnsupportedModel
+    from sitta.export import export_onnx as export_onnx
+    from sitta.models import load as load
+    from sitta.prediction.prediction import Prediction as Prediction
 
 # Names are loaded when first used (PEP 562), so that `sitta --help` never waits for torch.
 _HOMES = {
-    "FSeg": "sitta.adaptation",
-    "InTEnt": "sitta.adaptation",
     "InvalidImage": "sitta.errors",
     "InvalidSetting": "sitta.errors",
-    "MEMO": "sitta.adaptation",
-    "Prediction": "sitta.prediction",
-    "SAR": "sitta.adaptation",
-    "SITA": "sitta.adaptation",
+    "Prediction": "sitta.prediction.prediction",
     "SittaError": "sitta.errors",
-    "Source": "sitta.adaptation",
-    "Tent": "sitta.adaptation",
     "UnsupportedModel": "sitta.errors",
     "data": "sitta.data",
     "export_onnx": "sitta.export",
-    "inspect": "sitta.inspection",
+    "inspect": "sitta.adaptation.inspection",
     "load": "sitta.models",
     "method": "sitta.adaptation",
     "methods": "sitta.adaptation",
     "models": "sitta.models",
 }
 
-__all__ = [
-    "MEMO",
-    "SAR",
-    "SITA",
-    "FSeg",
-    "InTEnt",
-    "InvalidImage",
-    "InvalidSetting",
-    "Prediction",
-    "SittaError",
-    "Source",
-    "Tent",
-    "UnsupportedModel",
-    "__version__",
-    "data",
-    "export_onnx",
-    "inspect",
-    "load",
-    "method",
-    "methods",
-    "models",
-]
+__all__ = [*sorted(METHODS | _HOMES), "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    homes = METHODS | _HOMES
+    if name not in homes:
         raise AttributeError(f"module 'sitta' has no attribute {name!r}")
-    home = importlib.import_module(_HOMES[name])
+    home = importlib.import_module(homes[name])
     value = home if home.__name__ == f"sitta.{name}" else getattr(home, name)
     globals()[name] = value
     return value

@@ -1,5 +1,7 @@
 """Errors that a user can mend: each says what is wrong, what is allowed, and what to do."""
 
+from pathlib import Path
+
 
 class SittaError(Exception):
     """Base of every error that a user can cause and can mend.
@@ -16,10 +18,13 @@ class SittaError(Exception):
     """
 
     def __init__(self, what: str, *, allowed: str = "", got: str = "", fix: str = "") -> None:
-        parts = {"Allowed": allowed, "Got": got, "What to do": fix}
-        said = [f"{label}: {text.rstrip('.')}." for label, text in parts.items() if text]
-        super().__init__(" ".join([what, *said]))
+        super().__init__(what)
         self.what, self.allowed, self.got, self.fix = what, allowed, got, fix
+
+    def __str__(self) -> str:  # of the attributes, which survive pickling; arguments may not
+        parts = {"Allowed": self.allowed, "Got": self.got, "What to do": self.fix}
+        said = [f"{label}: {text.rstrip('.')}." for label, text in parts.items() if text]
+        return " ".join([self.what, *said])
 
 
 class UnsupportedModel(SittaError, TypeError):
@@ -34,14 +39,27 @@ class InvalidSetting(SittaError, ValueError):
     """A setting has an unknown name, the wrong type, or a value out of range."""
 
 
+class DiskFull(SittaError, OSError):
+    """There is no room for a file. What was written before is whole, and stays."""
+
+
 class MissingExtra(SittaError, ImportError):
-    """A part of Sitta that needs packages which are not installed.
+    """A part of Sitta needs packages that are not installed.
 
     Args:
-        what: What was asked for.
-        extra: The name of the extra.
+        what: The part.
+        extra: Name of the extra that brings the packages; empty for Sitta's own dependencies.
+        package: The one that could not be imported.
     """
 
-    def __init__(self, what: str, extra: str) -> None:
-        line = f"pip install 'sitta[{extra}]', or from a clone: pip install '.[{extra}]'"
-        super().__init__(f"{what} needs packages that are not there.", fix=line)
+    def __init__(self, what: str, extra: str = "", package: str = "") -> None:
+        missing = f": {package}" if package else ""
+        said = f"{what} needs packages that are not installed{missing}."
+        super().__init__(said, fix=pip_line(extra))
+
+
+def pip_line(extra: str = "") -> str:
+    """The command that installs Sitta with an extra: editable in a clone, else by name."""
+    in_clone = (Path(__file__).resolve().parents[2] / "pyproject.toml").is_file()
+    options, project = ("-e ", ".") if in_clone else ("", "sitta")
+    return f"pip install {options}" + (f"'{project}[{extra}]'" if extra else project)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import sitta
-from sitta.augment import Turn, augmix, generator, jitter, views
+from sitta.core.views import Turn, augmix, generator, jitter, views
 from tests.adaptation import slow_methods as slow
 from tests.nets import Net, case, trained
 

@@ -1,11 +1,12 @@
 """The finding of the paper, in small: lambda moves the Dice by much, a method by little."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from tests import ROOT
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
 
 LABELS = ("Source", "Tent", "SAR", "FSeg", "SITA", "MEMO")
 

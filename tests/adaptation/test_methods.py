@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import sitta
-from sitta.integration import STRATEGIES
+from sitta.core.integration import STRATEGIES
 from tests.contract import MethodContract, assert_same
 from tests.nets import case
 

@@ -7,19 +7,20 @@ import time
 
 import pytest
 
-from sitta.benchmark import engine, rows
-from sitta.benchmark.cells import expand
-from sitta.benchmark.results import Results
-from sitta.benchmark.tables import build
-from tests.benchmark import synthetic, tiny
+from sitta.bench.plan.cells import expand
+from sitta.bench.run import engine
+from sitta.bench.run.results import Results
+from sitta.bench.stats import rows
+from sitta.bench.tables import build
+from tests.bench import synthetic, tiny
 from tests.shell import FORKED, _run, sitta_command
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("bench", "plan", "wrong.toml"), "wrong.toml, line 18: There is no such method."),
-        (("bench", "run", "wrong.toml", "--out", "out"), "line 18"),
+        (("bench", "plan", "wrong.toml"), "wrong.toml, methods[0].name: There is no such method."),
+        (("bench", "run", "wrong.toml", "--out", "out"), "methods[0].name"),
         (("bench", "run", "plan.toml", "--out", "out", "--repeat", "2"), "Allowed: 0 to 1"),
         (("bench", "plan", "plan.toml", "--task", "chest"), "Allowed: phantom"),
         (("bench", "status", "nowhere"), "holds no benchmark"),
@@ -82,8 +83,8 @@ def test_a_run_without_a_terminal_tells_how_far_it_is(tmp_path, glances):
     words = ("bench", "run", "plan.toml", "--out", "out")
     done = sitta_command(*words, cwd=tmp_path)
     assert done.returncode == 0
-    assert done.stderr.splitlines() == [f"{n} of 54 pieces of work done" for n in (0, 7, 9)]
-    assert "pieces of work" not in done.stdout
+    assert done.stderr.splitlines() == [f"{n} of 54 done" for n in (0, 7, 9)]
+    assert "9 of 54 done" not in done.stdout
     silent = sitta_command(*words, "--json", cwd=tmp_path)
     assert silent.stderr == ""
     assert json.loads(silent.stdout)["failures"] == {}

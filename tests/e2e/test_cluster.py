@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from sitta.runs import Plan
-from sitta.runs import predict as run
+from sitta.inference import Request
+from sitta.inference import predict as run
+from tests import ROOT
 from tests.e2e.test_predict import contents
 from tests.onnx_stub import export
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = ROOT / "benchmarks"
 
 
 @pytest.fixture(scope="module")
 def ray():
     """A cluster on this machine, joined as ``--ray local`` joins one."""
     pytest.importorskip("ray")
-    from sitta.runs.cluster import joined
+    from sitta._util.ray import joined
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_ADDRESS", "local")  # and not one that another test has started meanwhile
@@ -43,7 +44,7 @@ def stations():
 
 def test_a_cluster_whose_worker_is_killed_gives_the_same_masks(ray, images, tmp_path):
     local, spread = tmp_path / "local", tmp_path / "spread"
-    plan = Plan("phantom-alder", preprocess={"size": (48, 48)})
+    plan = Request("phantom-alder", preprocess={"size": (48, 48)})
     run(plan, [images], local)
     killed = []
 
@@ -66,7 +67,7 @@ def test_a_cluster_whose_worker_is_killed_gives_the_same_masks(ray, images, tmp_
 
 def test_a_graph_over_a_cluster_gives_the_same_masks(ray, images, tmp_path):
     export(tmp_path / "net.onnx")
-    plan = Plan(str(tmp_path / "net.onnx"))
+    plan = Request(str(tmp_path / "net.onnx"))
     two = sorted(images.iterdir())[:2]
     run(plan, two, tmp_path / "local")
     assert run(plan, two, tmp_path / "spread", cluster="local").counts["done"] == 2

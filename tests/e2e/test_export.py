@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from sitta.cli import app, export  # noqa: F401  (verbs register themselves)
 from sitta.data import phantom
 from sitta.data.images import read_mask
-from sitta.runs import Plan, load_model
-from sitta.runs import predict as run
+from sitta.inference import Request, load_model
+from sitta.inference import predict as run
 from tests.e2e.test_onnx import EXACT, in_a_small_image, table
 
 
@@ -34,7 +34,7 @@ def test_the_run_is_that_of_torch(folder):
     done = in_a_small_image("predict", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     as_they_are = {"fit": "none", "size": None}
-    plan = Plan("phantom-alder", preprocess=as_they_are)
+    plan = Request("phantom-alder", preprocess=as_they_are)
     there = run(plan, images, folder / "torch")
     assert there.counts == json.loads(done.stdout)["counts"]
     ours, theirs = table(folder / "small"), table(folder / "torch")

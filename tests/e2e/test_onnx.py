@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import nibabel as nib
 import numpy as np
@@ -17,12 +16,12 @@ from sitta.cli import app, inspect, predict  # noqa: F401  (verbs register thems
 from sitta.data import phantom
 from sitta.data.images import read_mask
 from sitta.data.preprocess import TASKS
-from sitta.runs import Plan
-from sitta.runs import predict as run
+from sitta.inference import Request
+from sitta.inference import predict as run
+from tests import ROOT
 from tests.data.files import dataset, save
 from tests.onnx_stub import CARD, export
 
-ROOT = Path(__file__).parents[2]
 NEVER = ("torch", "monai")  # whoever tries to import these is at fault
 ABSENT = ("onnx", "onnxscript", "pandas", "safetensors", "scipy")  # others can do without these
 SMALL_IMAGE = f"""
@@ -70,7 +69,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def by_torch(folder):
     usual = {**TASKS["phantom"].as_dict(), **CARD["preprocess"]}
-    plan = Plan("tests.onnx_stub:net", preprocess=usual, save=("probability", "members"))
+    plan = Request("tests.onnx_stub:net", preprocess=usual, save=("probability", "members"))
     return run(plan, [folder / "in"], folder / "torch"), folder / "torch"
 
 
@@ -189,7 +188,7 @@ def test_without_the_extra_the_line_to_install_it_is_named(folder):
     words = [sys.executable, "-c", code, "predict", "net.onnx", "in", "-o", "no"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert "sitta[onnx]" in done.stderr
+    assert "pip install -e '.[onnx]'" in done.stderr
 
 
 def test_the_documented_small_image_is_the_one_that_is_tested():

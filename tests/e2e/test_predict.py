@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 import sitta
 from sitta.cli import app, inspect, predict  # noqa: F401  (verbs register themselves)
 from sitta.data.images import read
-from sitta.runs import Plan
-from sitta.runs import predict as run
-from tests.runs import bad
+from sitta.inference import Request
+from sitta.inference import predict as run
+from tests.inference import bad
 from tests.shell import sitta_command, start
 
 WORDS = ["predict", "phantom-alder"]
@@ -30,7 +30,7 @@ def figures(folder):
 
 def test_killed_again_and_again_it_ends_with_the_same_files(images, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    run(Plan("phantom-alder", preprocess={"size": (48, 48)}), [images], whole)
+    run(Request("phantom-alder", preprocess={"size": (48, 48)}), [images], whole)
     for wanted in (2, 9):
         process = start(*WORDS, images, "-o", cut, *SMALL)
         while len(list(cut.glob(".sitta/[!.]*.json"))) < wanted and process.is_alive():
@@ -66,6 +66,7 @@ def test_what_a_person_sees(images, tmp_path):
     ("words", "said"),
     [
         (["--method", "magic"], "There is no such method"),
+        (["--fit", "none", "--size", "64x64"], "takes no size"),
         (["--strategy", "best"], "strategy is out of range"),
         (["--set", "step=2"], "step is out of range"),
         (["--set", "speed=1"], "no setting 'speed'"),

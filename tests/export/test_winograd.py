@@ -11,9 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 from torch.nn import functional as F
 
 import sitta
-from sitta.export import winograd
 from sitta.export.nodes import Nodes, prune
-from sitta.export.winograd import Winograd
+from sitta.export.passes import winograd
+from sitta.export.passes.winograd import Winograd
 
 DOUBLE = {"mode": "nearest", "nearest_mode": "floor"}
 DOUBLE |= {"coordinate_transformation_mode": "asymmetric"}
@@ -23,7 +23,7 @@ DOUBLE |= {"coordinate_transformation_mode": "asymmetric"}
 def narrow(monkeypatch):
     """Any convolution is wide enough."""
     monkeypatch.setattr(winograd, "LEAST", 1)
-    monkeypatch.setattr(winograd, "LEAST_DOUBLED", 1)
+    monkeypatch.setattr(winograd, "LEAST_UPSAMPLED", 1)
 
 
 def weights(outputs, inputs, seed=0):
@@ -162,7 +162,7 @@ def test_narrow_convolutions_are_left_alone(monkeypatch):
     assert written(*weights(7, 1))[1]
 
 
-def test_a_network_exported_with_fewer_products_and_without(tmp_path, monkeypatch):
+def test_a_network_exported_for_cpus_and_for_any_target(tmp_path, monkeypatch):
     monkeypatch.undo()  # the channels of this network are as many as it takes
     torch.manual_seed(0)
     net = torch.nn.Sequential(
@@ -174,13 +174,20 @@ def test_a_network_exported_with_fewer_products_and_without(tmp_path, monkeypatc
         torch.nn.Conv2d(64, 64, 3, padding=1),
         torch.nn.Conv2d(64, 1, 3, padding=1),
     ).eval()
-    found = {}
-    for on in (True, False):
-        done = sitta.export_onnx(net, tmp_path / f"{on}.onnx", lambdas=[1.0, 0.0], winograd=on)
+    found, outputs, image = {}, {}, torch.rand(2, 1, 16, 24).numpy()
+    for on, target in ((True, "cpu"), (False, "any")):
+        done = sitta.export_onnx(net, tmp_path / f"{on}.onnx", lambdas=[1.0, 0.0], target=target)
         assert done.difference < 1e-5  # from torch
         nodes = onnx.load(done.path).graph.node
         found[on] = [node.op_type for node in nodes]
+        outputs[on] = onnxruntime.InferenceSession(done.path).run(["members"], {"image": image})[0]
         assert found[on].count("Conv") == (1 + (6 + 6) + (8 + 9) + 1 if on else 4)
     assert [found[on].count("Resize") for on in (True, False)] == [0, 1]
+    np.testing.assert_allclose(outputs[True], outputs[False], rtol=0, atol=1e-5)
     sizes = [(tmp_path / f"{on}.onnx").stat().st_size for on in (True, False)]
     assert sizes[0] < 1.1 * sizes[1]  # weights are rearranged when the file is loaded
+
+
+def test_another_target_is_refused(tmp_path):
+    with pytest.raises(sitta.InvalidSetting, match=r"no such target.*Allowed: cpu, any"):
+        sitta.export_onnx(torch.nn.BatchNorm2d(1), tmp_path / "x.onnx", target="gpu")

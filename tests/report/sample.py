@@ -1,16 +1,10 @@
-"""Runs to report on: invented figures, with pictures that the package itself draws."""
+"""Runs to report on: invented scores, with pictures that the package itself draws."""
 
 import numpy as np
 
-from sitta.report.picture import picture
+from sitta.report.card_image import card_image
 
 LAMBDAS = [1.0, 0.8, 0.6, 0.4, 0.2, 0.0]
-EXPLANATIONS = {
-    "no-foreground": "No member finds any foreground.",
-    "members-disagree": "The masks of the members differ widely.",
-    "no-statistics": "The model has no statistics.",
-}
-
 BY_DOUBT = ["a/ten 10.png", "c/scan.nii.gz", "b/two.png", "a/nine 9.png"]  # the names of several()
 
 
@@ -25,11 +19,11 @@ def a_picture(seed=0, shape=(96, 96), *, source=True):
     members = np.stack([disc(shape, (0.5, 0.4 + 0.2 * lam), 0.3) for lam in LAMBDAS])
     image = disc(shape) + 0.1 * chance.standard_normal((1, *shape))
     bits = np.linspace(0, 1, shape[0] * shape[1]).reshape(shape)
-    return picture(image, members[0] if source else None, members[3], members, bits)
+    return card_image(image, members[0] if source else None, members[3], members, bits)
 
 
 def a_row(name="scan.png", at=None, agreement=0.9, notes=(), **changed):
-    figures = {
+    scores = {
         "uncertainty": 0.1,
         "disagreement": 0.05,
         "change": 0.2,
@@ -42,7 +36,7 @@ def a_row(name="scan.png", at=None, agreement=0.9, notes=(), **changed):
         "areas": [0.1] * 6,
     }
     told = {"file": name, "slice": at, "agreement": agreement, "notes": list(notes)}
-    return {**figures, **told, **changed}
+    return {**scores, **told, **changed}
 
 
 def a_record(name="scan.png", doubt=0.3, *, rows=None, shown=0, drawn=None):

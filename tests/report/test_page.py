@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitta import storage
+from sitta._util import files
 from sitta.report import page
-from tests.report.sample import EXPLANATIONS, a_picture, a_record, a_row, a_run
+from tests.report.sample import a_picture, a_record, a_row, a_run
 
 HOSTILE = [
     "</script><script>window.hacked=1</script>.png",
@@ -34,7 +34,7 @@ def data(text):
 
 def written(tmp_path, records, **run):
     path = tmp_path / "report.html"
-    page.write(path, a_run(**run), records, EXPLANATIONS)
+    page.write(path, a_run(**run), records)
     return path.read_text(encoding="utf-8")
 
 
@@ -109,13 +109,6 @@ def test_the_scale_has_the_colours_of_the_map():
     assert stops == [to_hex(magma(v)) for v in np.linspace(0, 1, len(stops))]
 
 
-def test_the_engine_and_the_page_agree_on_when_to_look():
-    from sitta.runs.one import SERIOUS
-    from sitta.trust import NOTES
-
-    assert set(NOTES) - page.ASIDES == SERIOUS
-
-
 def test_a_failed_write_leaves_the_old_report(tmp_path, monkeypatch):
     written(tmp_path, [a_record()])
     before = (tmp_path / "report.html").read_bytes()
@@ -123,7 +116,7 @@ def test_a_failed_write_leaves_the_old_report(tmp_path, monkeypatch):
     def full_disk(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage.os, "fsync", full_disk)
+    monkeypatch.setattr(files.os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space"):
         written(tmp_path, [])
     assert (tmp_path / "report.html").read_bytes() == before
@@ -140,7 +133,9 @@ def test_nothing_to_show(tmp_path):
 
 def test_a_code_without_a_sentence_stands_for_itself(tmp_path):
     page.write(tmp_path / "r.html", a_run(), [a_record(rows=[a_row(notes=["new-code"])])])
-    assert data((tmp_path / "r.html").read_text())["explanations"] == {"new-code": "new-code"}
+    assert data((tmp_path / "r.html").read_text())["notes"] == {
+        "new-code": ["check", "new-code", ""]
+    }
 
 
 def test_500_records_make_a_small_file(tmp_path):
@@ -150,5 +145,7 @@ def test_500_records_make_a_small_file(tmp_path):
 
 
 def test_the_report_does_not_import_torch():
-    code = "import sys, sitta.report.page, sitta.report.picture; sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys, sitta.report.page, sitta.report.card_image; sys.exit('torch' in sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,11 +14,10 @@ from sitta.data import phantom
 from sitta.data.domains import find_domain
 from sitta.data.images import Geometry, Image, write_map, write_mask
 from sitta.data.preprocess import Preprocess
+from sitta.data.samples import Samples, load, split
 from sitta.training import Recipe
 from sitta.training.augmentation import Augment
 from sitta.training.loop import Loss, validate
-from sitta.training.samples import Samples, load
-from sitta.training.split import split
 
 SMALL = Preprocess(size=(32, 32))
 

@@ -9,24 +9,24 @@ import pytest
 import torch
 
 import sitta
-from sitta import storage
+from sitta._util import files
+from sitta._util.devices import pick_device
+from sitta.calibration.limits import limits
 from sitta.data import phantom
 from sitta.data.domains import find_domain
 from sitta.data.preprocess import Preprocess
-from sitta.devices import pick_device
+from sitta.data.samples import load
 from sitta.models import UNet, checkpoint
-from sitta.training import Job, Recipe, Watch, loop, train
-from sitta.training.calibrate import limits
-from sitta.training.journal import Epoch
+from sitta.training import Callback, Job, Recipe, loop, train
 from sitta.training.loop import Fit
-from sitta.training.samples import load
+from sitta.training.run_folder import Epoch
 
 
 class Stop(Exception):
     """The machine goes down."""
 
 
-class Dies(Watch):
+class Dies(Callback):
     """After so many epochs, or steps."""
 
     def __init__(self, epochs=10**9, steps=10**9):
@@ -89,7 +89,7 @@ def test_the_checkpoint_reaches_the_dice_that_its_card_tells(job, tmp_path):
     for name, _ in held:
         image = sitta.data.images.read(pairs[name].image)
         ready = longer.preprocess.apply(image)
-        truth = ready.placement.masks(sitta.data.images.read_mask(pairs[name].mask, image))
+        truth = ready.inverse.masks(sitta.data.images.read_mask(pairs[name].mask, image))
         found = (model(torch.from_numpy(ready.values))[:, 0] > 0).long().numpy()
         scores.append(float(2 * (found * truth).sum() / (found.sum() + truth.sum())))
     assert sum(scores) / len(scores) == pytest.approx(result.dice, abs=1e-5)
@@ -141,12 +141,12 @@ def test_dropout_goes_on_too(job):
 
     whole, cut, later = fresh(), fresh(), fresh()
     for _ in range(3):
-        whole.epoch(Watch())
-    cut.epoch(Watch())
+        whole.epoch(Callback())
+    cut.epoch(Callback())
     later.load_state_dict(cut.state_dict())
     torch.rand(5)  # whatever else the machine did meanwhile
-    later.epoch(Watch())
-    later.epoch(Watch())
+    later.epoch(Callback())
+    later.epoch(Callback())
     for x, y in zip(whole.net.state_dict().values(), later.net.state_dict().values(), strict=True):
         assert torch.equal(x, y)
 
@@ -164,9 +164,9 @@ def test_patience_does_not_start_before_anything_is_found(job, tmp_path):
     fit = Fit(job.network(), Recipe(epochs=9, patience=2), found, found, torch.device("cpu"))
     fit.history = [Epoch(i + 1, 1.0, 0.5, 0.5, 0.0, 1e-4, 1.0) for i in range(5)]
     fit.best = 0.0
-    assert not fit.finished
+    assert not fit.is_finished
     fit.history[0], fit.best = Epoch(1, 1.0, 0.5, 0.5, 0.1, 1e-4, 1.0), 0.1
-    assert fit.finished
+    assert fit.is_finished
 
 
 def test_a_run_is_not_lost_by_mistake(job, tmp_path):
@@ -199,7 +199,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(job, tmp_path, monkeypatch
     def full_disk(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage.os, "fsync", full_disk)
+    monkeypatch.setattr(files.os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
         train(job, tmp_path, resume=True, save_every=0)
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before

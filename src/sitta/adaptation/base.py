@@ -4,37 +4,49 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from sitta.census import Census, census
-from sitta.entropy import Activation, probabilities
+from sitta._util.settings import check, constraints, option
+from sitta.core.census import Census, census
+from sitta.core.entropy import Activation, in_parts, mean_entropy, probabilities, resolve
+from sitta.core.integration import are_usable, integrate, weigh, without_unusable
+from sitta.core.norm_adapters import mixed_families
+from sitta.core.twin import Output, Twin, Twins, unwrap
+from sitta.core.validate import as_batch, explain
 from sitta.errors import SittaError, UnsupportedModel
-from sitta.intake import as_batch, explain
-from sitta.integration import integrate, weigh
-from sitta.notes import Limits, require_usable
-from sitta.prediction import Outcome, Prediction
-from sitta.settings import Rule, check, rules, setting
-from sitta.twin import Output, Twin, Twins, unwrap
+from sitta.prediction.notes import Limits, require_usable
+from sitta.prediction.prediction import Prediction, RawPrediction
 
 T = TypeVar("T")
 Needs = Literal["nothing", "batch-norm", "any-norm"]
+NEEDS = {"nothing": "any model", "batch-norm": "BatchNorm", "any-norm": "any norm layer"}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What an image costs: passes of one row through the network.
-
-    Attributes:
-        forward: Forward passes.
-        backward: Backward passes; each about two forward passes.
-    """
+    """What an image costs: passes of one row through the network."""
 
     forward: int
-    backward: int = 0
+    backward: int = 0  # each takes about two forward passes
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """The members of N images, and how to integrate them."""
+
+    lambdas: Sequence[float]  # (K,)
+    logits: Tensor  # (K, N, C, *S)
+    distance: Tensor  # (N,) from the source's statistics; NaN if not measured
+    scores: Tensor | None = None  # (K, N) that the strategy weighs; the mean entropy if not given
+    weights: Tensor | None = None  # (K, N) if the method has its own; 0 for what is not finite
+    strategy: str = "average"
+    topk: int = 2  # members that ``ent-topk`` keeps
+    ties: str = "background"  # where a tied vote goes
+    codes: Sequence[tuple[str, ...]] = ()  # notes on how each image went
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,21 +62,30 @@ class Method(ABC):
             several channels is multi-label.
         output: Where the logits are if the model returns a dict, tuple or list: a key, an index,
             or a function of what it returns.
+        accelerate: Whether to use the inference optimisations; False is slower, and simpler to
+            debug. Results are the same up to rounding.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # on the command line and in files; the class's in small letters
+    title: ClassVar[str]  # for people, in tables, plots and on the page; the class's
     description: ClassVar[str]
     citation: ClassVar[str]
     needs: ClassVar[Needs]
+    takes_gradients: ClassVar[bool] = False  # whether it updates parameters by gradient steps
 
     model: nn.Module = field(repr=False)
     _: KW_ONLY
-    activation: str = setting(
-        "auto", Rule("how logits become probabilities", choices=("auto", "sigmoid", "softmax"))
+    activation: str = option(
+        "auto", "how logits become probabilities", choices=("auto", "sigmoid", "softmax")
     )
     output: Output = None
+    accelerate: bool = field(default=True, repr=False)
     census: Census = field(init=False, repr=False)
     _twins: Twins = field(init=False, repr=False)
+
+    def __init_subclass__(cls) -> None:
+        cls.name = vars(cls).get("name", cls.__name__.lower())
+        cls.title = vars(cls).get("title", cls.__name__)
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, nn.Module):
@@ -80,7 +101,7 @@ class Method(ABC):
                 got=f"{self.census.model} with {self.census}",
                 fix="sitta.inspect(model) lists the methods that apply",
             )
-        object.__setattr__(self, "_twins", Twins(self.model, self.output))
+        object.__setattr__(self, "_twins", Twins(self.model, self.output, self.accelerate))
 
     @property
     def _needs(self) -> Needs:
@@ -88,45 +109,41 @@ class Method(ABC):
         return self.needs
 
     @classmethod
-    def problem(cls, found: Census, needs: Needs | None = None) -> str:
+    def problem(cls, census: Census, needs: Needs | None = None) -> str:
         """Why the method does not apply to a model with this census; empty if it does."""
         needs = needs or cls.needs
-        if needs == "batch-norm" and not found.mixable:
-            return "it has no BatchNorm layer with running statistics to mix"
-        if needs == "any-norm" and not found.affine:
+        if needs == "batch-norm" and not census.mixable:
+            return f"it has no {mixed_families()} layer with running statistics to mix"
+        if needs == "any-norm" and not census.affine:
             return "it has no normalisation layer with a scale and a shift"
         return ""
 
     @classmethod
     def describe(cls) -> dict[str, Any]:
         """All that the registry knows of the method, in plain types."""
-        cost = cls(nn.BatchNorm2d(1)).cost
+        declared = ("title", "description", "citation", "needs", "takes_gradients")
         return {
             "name": cls.name,
             "class": cls.__name__,
-            "description": cls.description,
-            "citation": cls.citation,
-            "needs": cls.needs,
-            "cost": {"forward": cost.forward, "backward": cost.backward},
+            **{name: getattr(cls, name) for name in declared},
+            "cost": asdict(cls(nn.BatchNorm2d(1)).cost),
             "settings": [
-                {
-                    "name": name,
-                    "type": rule.kind,
-                    "default": default,
-                    "range": rule.range,
-                    "help": rule.help,
-                }
-                for name, (default, rule) in rules(cls).items()
+                {"name": name, "type": c.kind, "default": default, "range": c.range, "help": c.help}
+                for name, (default, c) in constraints(cls).items()
             ],
         }
 
     def __call__(self, image: Any) -> Prediction:
         """Adapt the model to an image ``(C, *S)``, or to each of ``(N, C, *S)``, and predict."""
-        outcome, batched = self._on_twin(image, self._adapt)
-        return Prediction(outcome, batched=batched)
+
+        def adapt(twin: Twin, images: Tensor) -> RawPrediction:
+            return self._integrated(twin, images, self._adapt(twin, images))
+
+        raw, batched = self._on_twin(image, adapt)
+        return Prediction(raw, batched=batched)
 
     def _on_twin(self, image: Any, adapt: Callable[[Twin, Tensor], T]) -> tuple[T, bool]:
-        """What ``adapt`` makes of the images on a borrowed twin, and whether they were many."""
+        """The result of ``adapt`` on a borrowed twin, and whether ``image`` is a batch."""
         images, batched = as_batch(image, self.model, self.census)
         with self._twins.borrow() as twin:
             try:
@@ -140,8 +157,8 @@ class Method(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles as model and settings; twins are made anew where it arrives."""
-        known = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        return _rebuild, (type(self), known)
+        settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        return _rebuild, (type(self), settings)  # arguments, which deepcopy copies
 
     @property
     @abstractmethod
@@ -149,66 +166,41 @@ class Method(ABC):
         """What one image costs with these settings."""
 
     @abstractmethod
-    def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
-        """The outcome for images ``(N, C, *S)``, each adapted by itself."""
+    def _adapt(self, twin: Twin, images: Tensor) -> Members:
+        """The members for images ``(N, C, *S)``, each adapted by itself."""
 
-    def _outcome(
-        self,
-        twin: Twin,
-        images: Tensor,
-        lambdas: Sequence[float],
-        logits: Tensor,
-        figures: Tensor,
-        activation: Activation,
-        strategy: str = "average",
-        topk: int = 2,
-        ties: str = "background",
-        weights: Tensor | None = None,
-        codes: Sequence[tuple[str, ...]] | None = None,
-        updated: bool = False,
-        distance: Tensor | None = None,
-    ) -> Outcome:
-        """Weigh and integrate members, of which those that overflowed do not count.
+    def _activation(self, channels: int) -> Activation:
+        """How logits of so many channels become probabilities."""
+        return resolve(self.activation, channels)
 
-        Args:
-            twin: The twin that was borrowed.
-            images: ``(N, C, *S)``.
-            lambdas: One for each member.
-            logits: ``(K, N, C, *S)``.
-            figures: What the strategy weighs, ``(K, N)``.
-            activation: How logits become probabilities.
-            strategy: How members are weighted and integrated.
-            topk: Members that ``ent-topk`` keeps.
-            ties: Where a tied vote goes.
-            weights: Weights, if the method has its own way to them; 0 for what is not finite.
-            codes: Notes on how each image went.
-            updated: Whether parameters were changed.
-            distance: From the source's statistics ``(N,)``; that of the last pass if not given.
-        """
-        usable = logits.flatten(2).isfinite().all(dim=2) & figures.isfinite()  # (K, N)
+    def _integrated(self, twin: Twin, images: Tensor, members: Members) -> RawPrediction:
+        """Weigh and integrate members, of which those that overflowed do not count."""
+        logits, activation = members.logits, self._activation(members.logits.shape[2])
+        scores = members.scores
+        if scores is None:
+            scores = in_parts(lambda z: mean_entropy(z, activation), logits)
+        usable = are_usable(logits, scores)
         if not usable.all():
             require_usable(usable.cpu().numpy(), images.float().cpu().numpy())
-            logits = torch.where(usable.view(*usable.shape, *[1] * (logits.dim() - 2)), logits, 0.0)
-            figures = torch.where(usable, figures, 1.0)
+            logits, scores = without_unusable(logits, scores, usable)
+        weights = members.weights
         if weights is None:
-            weights = weigh(strategy, torch.where(usable, figures, torch.inf), topk)
-        members = probabilities(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
-        distance = twin.distance if distance is None else distance
-        if distance is None:
-            distance = torch.full((len(images),), torch.nan)
-        return Outcome(
+            masked = torch.where(usable, scores, torch.inf)
+            weights = weigh(members.strategy, masked, members.topk)
+        each = probabilities(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
+        return RawPrediction(
             method=type(self).__name__,
             images=images,
-            lambdas=torch.tensor(lambdas, dtype=torch.float64),
-            members=members,
-            figures=figures,
+            lambdas=torch.tensor(members.lambdas, dtype=torch.float64),
+            members=each,
+            entropies=scores,
             weights=weights,
-            probability=integrate(members, weights, strategy, activation, ties),
+            probability=integrate(each, weights, members.strategy, activation, members.ties),
             usable=usable,
             activation=activation,
-            codes=tuple((*c, *sorted(twin.notes)) for c in codes or [()] * len(images)),
-            updated=updated,
-            distance=distance.cpu(),
+            codes=tuple((*c, *sorted(twin.notes)) for c in members.codes or [()] * len(images)),
+            updated=self.takes_gradients,
+            distance=members.distance.cpu(),
             limits=Limits.of(getattr(unwrap(self.model), "card", None)),
         )
 

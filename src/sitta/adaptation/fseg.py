@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sitta._util.settings import MOST, RATE, option
 from sitta.adaptation.gradient import Episode, GradientMethod, Gradients, Parameters, slope
-from sitta.entropy import Activation, full_precision
-from sitta.settings import Rule, setting
+from sitta.core.entropy import Activation, full_precision
 
 POOL: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 TINY = 1e-20  # under the roots, for a gradient where they are zero
@@ -31,10 +31,6 @@ def nuclear_norm(a: Tensor) -> Tensor:
 
     From the C x C Gram matrix; for two columns in closed form,
     ``sqrt(tr G + 2 sqrt(det G))``, without any decomposition.
-
-    Example:
-        >>> nuclear_norm(torch.eye(2)[None])
-        tensor([2.])
     """
     with full_precision(a):
         gram: Tensor = a.transpose(-1, -2) @ a
@@ -95,28 +91,29 @@ class FSeg(GradientMethod):
         torch.Size([16, 16])
     """
 
-    name: ClassVar[str] = "fseg"
     description: ClassVar[str] = "regional nuclear norm and contour length over norm layers"
     citation: ClassVar[str] = "Hu et al., MICCAI 2021"
 
-    rate: float = setting(1e-3, Rule("learning rate of Adam (port PASS)", above=0.0))
-    alpha: float = setting(
-        1e-3, Rule("weight of the nuclear norm (1e-3 PASS, 1e-2 DeTTA)", low=0.0)
+    rate: float = option(1e-3, RATE, help="learning rate of Adam (port PASS)")
+    alpha: float = option(
+        1e-3, "weight of the nuclear norm (1e-3 PASS, 1e-2 DeTTA)", low=0.0, high=1000
     )
-    window: int = setting(4, Rule("side of a region in pixels (both ports)", low=1, whole=True))
-    radius: int = setting(4, Rule("radius of a contour in pixels (both ports)", low=1, whole=True))
-    contour: str = setting("strided", Rule("windows of contours", choices=("strided", "dense")))
-    length: str = setting(
-        "positions", Rule("norm of contours (PASS, DeTTA)", choices=("positions", "classes"))
+    window: int = option(4, "side of a region in pixels (both ports)", low=1, high=MOST, whole=True)
+    radius: int = option(
+        4, "radius of a contour in pixels (both ports)", low=1, high=MOST, whole=True
     )
-    scale: str = setting("none", Rule("nuclear norm over sqrt(N C)", choices=("none", "size")))
+    contour: str = option("strided", "windows of contours", choices=("strided", "dense"))
+    length: str = option(
+        "positions", "norm of contours (PASS, DeTTA)", choices=("positions", "classes")
+    )
+    scale: str = option("none", "nuclear norm over sqrt(N C)", choices=("none", "size"))
 
     def _optimiser(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
         return torch.optim.Adam(parameters, lr=self.rate)
 
     def _gradients(self, episode: Episode, at: Parameters) -> Gradients:
         logits = episode.forward(at)
-        p = simplices(logits, self._activation(logits))
+        p = simplices(logits, self._activation(logits.shape[1]))
         a = regions(p, self.window)  # (L, N, C)
         norm = nuclear_norm(a).mean()
         if self.scale == "size":

@@ -15,17 +15,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from sitta.adaptation.base import Cost, Method, Needs
-from sitta.census import NORMS
-from sitta.entropy import Activation, mean_entropy, resolve
-from sitta.prediction import Outcome
-from sitta.settings import LAMBDA, Rule, setting
-from sitta.statistics import Pool
-from sitta.twin import Twin
+from sitta._util.settings import LAMBDA, MOST, option
+from sitta.adaptation.base import Cost, Members, Method, Needs
+from sitta.core.norm import Pool
+from sitta.core.norm_adapters import norm_layers
+from sitta.core.twin import Twin
 
 Parameters = dict[str, Tensor]
 Gradients = Sequence[Tensor | None]
-NORM_KINDS = tuple(kind for kind, _ in NORMS)
 
 
 class NoUpdate(Exception):
@@ -34,19 +31,12 @@ class NoUpdate(Exception):
 
 @dataclass(frozen=True)
 class Episode:
-    """One image, the twin that adapts to it, and at which statistics.
-
-    Attributes:
-        twin: A borrowed twin.
-        image: ``(1, C, *S)``.
-        lam: Weight of the source statistics, mixed in each layer.
-        unbiased: Mix with the unbiased variance.
-    """
+    """One image, the twin that adapts to it, and at which statistics."""
 
     twin: Twin
-    image: Tensor
-    lam: float
-    unbiased: bool
+    image: Tensor  # (1, C, *S)
+    lam: float  # weight of the source statistics, mixed in each layer
+    unbiased: bool  # whether to mix with the unbiased variance
 
     @cached_property
     def held(self) -> Parameters:
@@ -61,22 +51,16 @@ class Episode:
     def run(self, rows: Tensor, at: Parameters, pool: Pool) -> Tensor:
         """Logits ``(V, 1, C, *S)`` of views ``(V, C, *S)`` of the image."""
         lambdas = torch.full((len(rows),), self.lam, dtype=torch.float64)
-        known = {**self.held, **at}
-        return self.twin.run(rows, lambdas, pool=pool, unbiased=self.unbiased, parameters=known)
+        at = {**self.held, **at}
+        return self.twin.run(rows, lambdas, pool=pool, unbiased=self.unbiased, parameters=at)
 
 
 def affine_parameters(module: nn.Module) -> list[str]:
-    """Names of the scales and shifts of all normalisation layers.
-
-    Example:
-        >>> affine_parameters(nn.Sequential(nn.Conv2d(1, 2, 1), nn.GroupNorm(1, 2)))
-        ['1.weight', '1.bias']
-    """
+    """Names of the scales and shifts of all normalisation layers."""
     return [
         f"{name}.{own}" if name else own
-        for name, layer in module.named_modules()
-        if isinstance(layer, NORM_KINDS)
-        for own, _ in layer.named_parameters(recurse=False)
+        for name, layer, adapter in norm_layers(module)
+        for own in adapter.parameters(layer)
     ]
 
 
@@ -90,10 +74,11 @@ class GradientMethod(Method):
     """
 
     needs: ClassVar[Needs] = "any-norm"
+    takes_gradients: ClassVar[bool] = True
     unbiased: ClassVar[bool] = False
 
-    lam: float | None = setting(0.0, LAMBDA)
-    steps: int = setting(1, Rule("updates", low=0, whole=True))
+    lam: float | None = option(0.0, LAMBDA, main=True)
+    steps: int = option(1, "updates", low=0, high=MOST, whole=True, main=True)
 
     @property
     def _lambda(self) -> float:
@@ -117,30 +102,20 @@ class GradientMethod(Method):
         """One forward and one backward pass a step, and the last forward."""
         return Cost(forward=self.steps + 1, backward=self.steps)
 
-    def _activation(self, logits: Tensor) -> Activation:
-        return resolve(self.activation, logits.shape[1])
-
-    def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
+    def _adapt(self, twin: Twin, images: Tensor) -> Members:
         with torch.inference_mode(False), torch.enable_grad():
             rows = images.clone().unsqueeze(1)  # (N, 1, C, *S)
             done = [self._run(Episode(twin, x, self._lambda, self.unbiased)) for x in rows]
-        logits = torch.cat([z for z, _, _ in done])  # (N, C, *S)
-        measured = [far for _, _, far in done if far is not None]
-        activation = self._activation(logits)
+        logits, codes, distances = zip(*done, strict=True)
         still = () if self.census.mixable else ("no-statistics",)
-        return self._outcome(
-            twin,
-            images,
+        return Members(
             [self._lambda],
-            logits[None],
-            mean_entropy(logits, activation)[None],
-            activation,
-            codes=[(*codes, *still) for _, codes, _ in done],
-            updated=True,
-            distance=torch.cat(measured) if measured else None,
+            torch.cat(logits)[None],
+            torch.cat(distances),
+            codes=[(*own, *still) for own in codes],
         )
 
-    def _run(self, episode: Episode) -> tuple[Tensor, tuple[str, ...], Tensor | None]:
+    def _run(self, episode: Episode) -> tuple[Tensor, tuple[str, ...], Tensor]:
         """Logits (1, C, *S) after the steps, the codes of notes, and the distance (1,)."""
         module = episode.twin.module
         names = set(self._names(episode))
@@ -149,7 +124,10 @@ class GradientMethod(Method):
         try:
             optimiser = self._optimiser(list(at.values()))
             for _ in range(self.steps):
-                _step(optimiser, at, self._gradients(episode, at))
+                gradients = self._gradients(episode, at)
+                for p, gradient in zip(at.values(), gradients, strict=True):
+                    p.grad = gradient
+                optimiser.step()
             with torch.no_grad():
                 logits = episode.forward(at)
             if not logits.isfinite().all():  # the steps went too far, or the image is beyond hope
@@ -161,11 +139,7 @@ class GradientMethod(Method):
 
 
 def slope(loss: Tensor, at: Parameters) -> Gradients:
-    """Gradients of a loss; None for parameters that the forward pass never uses.
-
-    Raises:
-        NoUpdate: There is no slope, or it is not finite.
-    """
+    """Gradients of a loss, or ``NoUpdate``; None for parameters that the pass never uses."""
     if not loss.requires_grad:
         raise NoUpdate("zero-gradient")
     gradients = torch.autograd.grad(loss, list(at.values()), allow_unused=True)
@@ -175,9 +149,3 @@ def slope(loss: Tensor, at: Parameters) -> Gradients:
     if not all(bool(g.isfinite().all()) for g in used):
         raise NoUpdate("unstable-update")
     return gradients
-
-
-def _step(optimiser: torch.optim.Optimizer, at: Parameters, gradients: Gradients) -> None:
-    for p, g in zip(at.values(), gradients, strict=True):
-        p.grad = g
-    optimiser.step()

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from sitta.adaptation.base import Cost, Method, Needs
-from sitta.adaptation.source import STATISTICS, VARIANCE
-from sitta.entropy import Activation, balanced_entropy, in_parts, mean_entropy, resolve
-from sitta.integration import STRATEGIES
-from sitta.members import Statistics, fitting_logits, grid
-from sitta.prediction import Outcome
-from sitta.settings import LAMBDA, Rule, setting
-from sitta.sharpness import member_sharpness
-from sitta.twin import Twin
+from sitta._util.settings import LAMBDA, MOST, STEP, option
+from sitta.adaptation.base import Cost, Members, Needs
+from sitta.adaptation.source import STATISTICS, VARIANCE, GridMethod
+from sitta.core.entropy import Activation, in_parts
+from sitta.core.integration import STRATEGIES
+from sitta.core.members import Statistics, grid
+from sitta.core.twin import Twin
 
 
 @dataclass(frozen=True, eq=False)
-class InTEnt(Method):
-    r"""Integrated entropy weighting (Dong et al., ICML 2024), Algorithm 1.
+class InTEnt(GridMethod):
+    r"""Integrated entropy weighting (Dong et al., arXiv 2402.09604), Algorithm 1.
 
     .. math:: \hat P = \sum_k w_k P_{\lambda_k},\quad
         w = \mathrm{softmax}\big(-H / (\max H - \min H)\big)
@@ -37,7 +35,7 @@ class InTEnt(Method):
     Attributes:
         step: Grid step C; 0.2 gives 6 members.
         lambdas: The members' lambdas themselves, in place of the grid.
-        strategy: How members are weighted; one of ``sitta.integration.STRATEGIES``.
+        strategy: How members are weighted; one of ``sitta.core.integration.STRATEGIES``.
         statistics: ``captured`` (the paper's) or ``in-layer``.
         variance: ``biased``, or ``unbiased`` for the numbers of the published code.
         members_at_once: Members in one pass; fewer save memory. None is as many as fit into it.
@@ -55,32 +53,33 @@ class InTEnt(Method):
         (torch.Size([3, 16, 16]), True)
     """
 
-    name: ClassVar[str] = "intent"
     description: ClassVar[str] = "all members between source and image, weighted by entropy"
-    citation: ClassVar[str] = "Dong, Konz, Gu, Mazurowski, ICML 2024"
+    citation: ClassVar[str] = "Dong, Konz, Gu, Mazurowski, 2024 (arXiv 2402.09604)"
     needs: ClassVar[Needs] = "batch-norm"
 
-    step: float = setting(0.2, Rule("grid step C (Eq. 6)", above=0.0, high=1.0))
-    lambdas: Sequence[float] | None = setting(
-        None, Rule(f"instead of the grid: {LAMBDA.help}", low=0, high=1, optional=True, many=True)
+    step: float = option(0.2, STEP, help="grid step C (Eq. 6)", main=True)
+    lambdas: Sequence[float] | None = option(
+        None, LAMBDA, help=f"instead of the grid: {LAMBDA.help}", optional=True, many=True
     )
-    strategy: str = setting("ent-baln", Rule("how members weigh", choices=tuple(STRATEGIES)))
-    statistics: Statistics = setting("captured", STATISTICS)
-    variance: str = setting("biased", VARIANCE)
-    members_at_once: int | None = setting(
+    strategy: str = option("ent-baln", "how members weigh", choices=STRATEGIES.keys(), main=True)
+    statistics: Statistics = option("captured", STATISTICS)
+    variance: str = option("biased", VARIANCE)
+    members_at_once: int | None = option(
         None,
-        Rule("members in one pass, as many as fit if not given", low=1, optional=True, whole=True),
+        "members in one pass, as many as fit if not given",
+        low=1,
+        high=MOST,
+        optional=True,
+        whole=True,
     )
-    topk: int = setting(2, Rule("members that ent-topk keeps", low=1, whole=True))
-    ties: str = setting("background", Rule("tied votes", choices=("background", "foreground")))
-    empty: str = setting(
+    topk: int = option(2, "members that ent-topk keeps", low=1, high=MOST, whole=True)
+    ties: str = option("background", "tied votes", choices=("background", "foreground"))
+    empty: str = option(
         "as-is",
-        Rule(
-            "a member without foreground: as it is, or entropy 1",
-            choices=("as-is", "uninformative"),
-        ),
+        "a member without foreground: as it is, or entropy 1",
+        choices=("as-is", "uninformative"),
     )
-    rho: float = setting(0.1, Rule("radius of the sharpness (Eq. 10)", above=0.0))
+    rho: float = option(0.1, "radius of the sharpness (Eq. 10)", above=0.0, high=1000)
 
     @property
     def grid(self) -> tuple[float, ...]:
@@ -88,79 +87,43 @@ class InTEnt(Method):
         return grid(self.step) if self.lambdas is None else tuple(self.lambdas)
 
     @property
+    def needs_own_passes(self) -> bool:
+        """Whether the members' logits alone do not give the strategy's scores."""
+        return STRATEGIES[self.strategy].needs_own_passes
+
+    @property
     def cost(self) -> Cost:
-        """A pass for each member, and one that captures unless a member of lambda 0 does it."""
-        captured = self.statistics == "captured"
-        if STRATEGIES[self.strategy].figure == "sharpness":
-            alone = captured and (self.variance == "unbiased" or 0 not in self.grid)
-            return Cost(forward=2 * len(self.grid) + alone, backward=len(self.grid))
-        if not captured or all(lam == 1 for lam in self.grid):
-            return Cost(forward=len(self.grid))
-        rows = [lam for lam in self.grid if lam != 0 or self.variance == "unbiased"]
-        return Cost(forward=1 + len(rows))
+        """As of the grid; a strategy may take passes of its own for each member."""
+        if not self.needs_own_passes:
+            return super().cost
+        alone = self.variance == "unbiased" or 0 not in self.grid  # one more pass that captures
+        forward, backward = (n * len(self.grid) for n in STRATEGIES[self.strategy].passes)
+        return Cost(forward + (alone and self.statistics == "captured"), backward)
 
-    def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
-        return self._integrated(twin, images, *self._members(twin, images))
+    def _adapt(self, twin: Twin, images: Tensor) -> Members:
+        own_passes = STRATEGIES[self.strategy].own_passes
+        if own_passes is None:
+            return super()._adapt(twin, images)
+        how = {"rho": self.rho, **self.how}
+        return self.members(*own_passes(twin, images, self.grid, self.activation, **how))
 
-    def _integrated(
-        self,
-        twin: Twin,
-        images: Tensor,
-        logits: Tensor,
-        figures: Tensor | None = None,
-        distance: Tensor | None = None,
-    ) -> Outcome:
-        """Weigh the members and integrate them; what to weigh is computed if it is not given."""
-        activation = resolve(self.activation, logits.shape[2])
-        if figures is None:
-            figures = self.figures(logits, activation)
-        return self._outcome(
-            twin,
-            images,
-            self.grid,
-            logits,
-            figures,
-            activation,
-            strategy=self.strategy,
-            topk=self.topk,
-            ties=self.ties,
-            distance=distance,
-        )
+    def members(self, logits: Tensor, distance: Tensor, scores: Tensor | None = None) -> Members:
+        """Members that the strategy weighs, by its scores if they are not given."""
+        if scores is None:
+            scores = self.scores(logits, self._activation(logits.shape[2]))
+        how: Any = {"strategy": self.strategy, "topk": self.topk, "ties": self.ties}
+        return Members(self.grid, logits, distance, scores, **how)
 
-    def figures(self, logits: Tensor, activation: Activation) -> Tensor:
+    def scores(self, logits: Tensor, activation: Activation) -> Tensor:
         """What the strategy weighs, if it is an entropy: ``(K, N)`` of logits ``(K, N, C, *S)``."""
-        balanced = STRATEGIES[self.strategy].figure == "balanced"
-        measure = balanced_entropy if balanced else mean_entropy
-        figures: Tensor = in_parts(lambda z: measure(z, activation), logits)
+        score = STRATEGIES[self.strategy].score
+        scores: Tensor = in_parts(lambda z: score(z, activation), logits)
         if self.empty == "uninformative":
-            figures = torch.where(_finds_something(logits, activation), figures, 1.0)
-        return figures
-
-    def _members(self, twin: Twin, images: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Logits of the members; and what takes passes of its own: figures and distances."""
-        unbiased = self.variance == "unbiased"
-        if STRATEGIES[self.strategy].figure == "sharpness":
-            return member_sharpness(
-                twin,
-                images,
-                self.grid,
-                self.activation,
-                statistics=self.statistics,
-                unbiased=unbiased,
-                rho=self.rho,
-            )
-        logits, distance = fitting_logits(
-            twin,
-            images,
-            self.grid,
-            statistics=self.statistics,
-            unbiased=unbiased,
-            at_once=self.members_at_once,
-        )
-        return logits, None, distance
+            scores = torch.where(_finds_something(logits, activation), scores, 1.0)
+        return scores
 
 
 def _finds_something(logits: Tensor, activation: Activation) -> Tensor:
     """Whether a member takes any pixel for foreground, ``(K, N)``."""
-    found = logits > 0 if activation == "sigmoid" else logits.argmax(dim=2) > 0
-    return found.flatten(2).any(dim=2)
+    foreground = logits > 0 if activation == "sigmoid" else logits.argmax(dim=2) > 0
+    return foreground.flatten(2).any(dim=2)

@@ -10,25 +10,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sitta._util.settings import LAMBDA, MOST, RATE, SEED, option
 from sitta.adaptation.base import Cost, Needs
 from sitta.adaptation.gradient import Episode, GradientMethod, Gradients, Parameters, slope
-from sitta.augment import augmix, generator, views
-from sitta.census import Census
-from sitta.entropy import Activation
-from sitta.settings import LAMBDA, Rule, setting
+from sitta.core.census import Census
+from sitta.core.entropy import Activation
+from sitta.core.views import augmix, generator, views
 
 PRIORS = {"official": 16 / 17, "intent-paper": 15 / 16}
 
 
 def marginal_entropy(logits: Tensor, activation: Activation) -> Tensor:
-    """Mean over the pixels of the entropy, in nats, of the views' mean prediction.
+    """Mean entropy of a pixel, in nats, of the mean prediction over aligned views ``(V, C, *S)``.
 
-    Args:
-        logits: Aligned views, ``(V, C, *S)``.
-        activation: How logits become probabilities.
-
-    Returns:
-        A scalar. Computed from logarithms, so that it has a gradient where all views are certain.
+    Computed from logarithms, so that it has a gradient where all views are certain.
     """
     if activation == "softmax":
         log = _log_mean(logits.log_softmax(dim=1))  # (C, *S)
@@ -64,17 +59,18 @@ class MEMO(GradientMethod):
         torch.Size([16, 16])
     """
 
-    name: ClassVar[str] = "memo"
     description: ClassVar[str] = "entropy of the mean over views minimised over all parameters"
     citation: ClassVar[str] = "Zhang, Levine, Finn, NeurIPS 2022"
     needs: ClassVar[Needs] = "nothing"
     unbiased: ClassVar[bool] = True
 
-    lam: float | None = setting(None, Rule(LAMBDA.help, low=0, high=1, optional=True))
-    prior: str = setting("official", Rule("lambda where none is given", choices=tuple(PRIORS)))
-    views: int = setting(32, Rule("views (official, CIFAR: 32; ImageNet: 64)", low=1, whole=True))
-    rate: float = setting(2.5e-4, Rule("learning rate of SGD (official, ResNet-50)", above=0.0))
-    seed: int = setting(0, Rule("seed of the views", low=0, whole=True))
+    lam: float | None = option(None, LAMBDA, optional=True, main=True)
+    prior: str = option("official", "lambda where none is given", choices=tuple(PRIORS))
+    views: int = option(
+        32, "views (official, CIFAR: 32; ImageNet: 64)", low=1, high=MOST, whole=True, main=True
+    )
+    rate: float = option(2.5e-4, RATE, help="learning rate of SGD (official, ResNet-50)")
+    seed: int = option(0, SEED, help="seed of the views")
 
     @property
     def _lambda(self) -> float:
@@ -86,9 +82,9 @@ class MEMO(GradientMethod):
         return Cost(forward=self.steps * self.views + 1, backward=self.steps * self.views)
 
     @classmethod
-    def problem(cls, found: Census, needs: Needs | None = None) -> str:
+    def problem(cls, census: Census, needs: Needs | None = None) -> str:
         """Any model will do that has something to learn."""
-        return "" if found.parameters else "it has no parameters"
+        return "" if census.parameters else "it has no parameters"
 
     def _names(self, episode: Episode) -> list[str]:
         every = episode.twin.module.named_parameters()
@@ -101,4 +97,4 @@ class MEMO(GradientMethod):
         image = episode.image[0]
         seen = views(image, self.views, generator(image, self.seed), augmix)
         logits = seen.undo(episode.run(seen.images, at, "pooled")[:, 0])
-        return slope(marginal_entropy(logits, self._activation(logits)), at)
+        return slope(marginal_entropy(logits, self._activation(logits.shape[1])), at)

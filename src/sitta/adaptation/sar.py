@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from sitta._util.settings import RATE, option
 from sitta.adaptation.base import Cost
 from sitta.adaptation.gradient import (
-    NORM_KINDS,
     Episode,
     GradientMethod,
     Gradients,
@@ -18,9 +20,9 @@ from sitta.adaptation.gradient import (
     Parameters,
     slope,
 )
-from sitta.entropy import pixel_entropy
-from sitta.settings import Rule, setting
-from sitta.sharpness import worst_nearby
+from sitta.core.entropy import pixel_entropy
+from sitta.core.norm_adapters import norm_layers
+from sitta.core.sharpness import worst_nearby
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,18 +49,17 @@ class SAR(GradientMethod):
         ('no-foreground', 'no-reliable-pixel')
     """
 
-    name: ClassVar[str] = "sar"
     description: ClassVar[str] = "entropy of reliable pixels minimised where it is flat"
     citation: ClassVar[str] = "Niu et al., ICLR 2023"
 
-    rate: float = setting(
-        2.5e-4, Rule("learning rate of SGD (official, ResNet, batches of 32 or more)", above=0.0)
+    rate: float = option(
+        2.5e-4, RATE, help="learning rate of SGD (official, ResNet, batches of 32 or more)"
     )
-    margin: float = setting(
-        0.4, Rule("reliable below this share of ln C (official: 0.4)", above=0.0)
+    margin: float = option(
+        0.4, "reliable below this share of ln C (official: 0.4)", above=0.0, high=1000
     )
-    rho: float = setting(0.05, Rule("radius of the neighbourhood (official: 0.05)", low=0.0))
-    layers: str = setting("all", Rule("norm layers that are updated", choices=("all", "shallow")))
+    rho: float = option(0.05, "radius of the neighbourhood (official: 0.05)", low=0.0, high=1000)
+    layers: str = option("all", "norm layers that are updated", choices=("all", "shallow"))
 
     @property
     def cost(self) -> Cost:
@@ -87,7 +88,7 @@ class SAR(GradientMethod):
 
     def _reliable(self, logits: Tensor, among: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The pixels below the margin, among some, and their mean entropy in nats."""
-        activation = self._activation(logits)
+        activation = self._activation(logits.shape[1])
         entropy = pixel_entropy(logits, activation)
         kept = entropy.detach() < self.margin
         kept = kept if among is None else kept & among
@@ -100,18 +101,12 @@ class SAR(GradientMethod):
 def _norm_sizes(episode: Episode) -> dict[str, int]:
     """Values per channel that each normalisation layer sees, in the order of the forward pass."""
     sizes: dict[str, int] = {}
-    hooks = []
-    for name, layer in episode.twin.module.named_modules():
-        if isinstance(layer, NORM_KINDS):
 
-            def note(_: nn.Module, args: tuple[Tensor, ...], name: str = name) -> None:
-                sizes[name] = args[0][0, 0].numel()
+    def note(name: str, _: nn.Module, args: tuple[Tensor, ...]) -> None:
+        sizes[name] = args[0][0, 0].numel()
 
-            hooks.append(layer.register_forward_pre_hook(note))
-    try:
-        with torch.no_grad():
-            episode.forward({})
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with torch.no_grad(), ExitStack() as hooks:
+        for name, layer, _ in norm_layers(episode.twin.module):
+            hooks.enter_context(layer.register_forward_pre_hook(partial(note, name)))
+        episode.forward({})
     return sizes

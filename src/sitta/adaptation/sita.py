@@ -8,15 +8,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from sitta.adaptation.base import Cost, Method, Needs
-from sitta.augment import generator, jitter, views
-from sitta.entropy import mean_entropy, resolve
+from sitta._util.settings import LAMBDA, MOST, SEED, STEP, option
+from sitta.adaptation.base import Cost, Members, Method, Needs
+from sitta.core.entropy import mean_entropy
+from sitta.core.integration import weigh
+from sitta.core.members import grid
+from sitta.core.twin import Twin
+from sitta.core.views import generator, jitter, views
 from sitta.errors import InvalidSetting
-from sitta.integration import weigh
-from sitta.members import grid
-from sitta.prediction import Outcome
-from sitta.settings import Rule, setting
-from sitta.twin import Twin
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,24 +47,25 @@ class SITA(Method):
         torch.Size([6])
     """
 
-    name: ClassVar[str] = "sita"
     description: ClassVar[str] = "statistics averaged over augmented views of the image"
     citation: ClassVar[str] = "Khurana et al., 2021 (arXiv 2112.02355)"
     needs: ClassVar[Needs] = "batch-norm"
 
-    lam: float = setting(
-        0.8, Rule("weight of the source statistics (InTEnt paper: 0.8)", low=0, below=1)
+    lam: float = option(
+        0.8, LAMBDA, help=f"{LAMBDA.help}; InTEnt paper: 0.8", high=None, below=1, main=True
     )
-    views: int = setting(8, Rule("views besides the image itself", low=0, whole=True))
-    weighting: str = setting(
-        "mean", Rule("how statistics are averaged", choices=("mean", "pooled", "half"))
+    views: int = option(
+        8, "views besides the image itself", low=0, high=MOST, whole=True, main=True
     )
-    op: str = setting("none", Rule("search of the prior", choices=("none", "vote", "top-k")))
-    step: float = setting(0.2, Rule("grid step of op", above=0.0, high=1.0))
-    topk: int = setting(
-        2, Rule("lambdas that op=top-k keeps (published code: 3)", low=1, whole=True)
+    weighting: str = option(
+        "mean", "how statistics are averaged", choices=("mean", "pooled", "half")
     )
-    seed: int = setting(0, Rule("seed of the views", low=0, whole=True))
+    op: str = option("none", "search of the prior", choices=("none", "vote", "top-k"))
+    step: float = option(0.2, STEP, help="grid step of op")
+    topk: int = option(
+        2, "lambdas that op=top-k keeps (published code: 3)", low=1, high=MOST, whole=True
+    )
+    seed: int = option(0, SEED, help="seed of the views")
 
     def __post_init__(self) -> None:
         if self.lam == 1:
@@ -85,24 +85,15 @@ class SITA(Method):
     def _grid(self) -> tuple[float, ...]:
         return (self.lam,) if self.op == "none" else grid(self.step)
 
-    def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
-        done = [self._views_logits(twin, x) for x in images]
-        every = torch.stack([logits for logits, _ in done], dim=2)  # (K, V, N, C, *S)
-        activation = resolve(self.activation, every.shape[3])
+    def _adapt(self, twin: Twin, images: Tensor) -> Members:
+        logits, distances = zip(*(self._views_logits(twin, x) for x in images), strict=True)
+        every = torch.stack(logits, dim=2)  # (K, V, N, C, *S)
+        activation = self._activation(every.shape[3])
         entropies = mean_entropy(every.flatten(0, 2), activation).view(every.shape[:3])  # (K, V, N)
         finite = every.flatten(3).isfinite().all(dim=3)
         scores = torch.where(finite, entropies, torch.inf)  # what overflowed gets no vote
         weights = None if self.op == "none" else self._weights(scores)
-        return self._outcome(
-            twin,
-            images,
-            self._grid,
-            every[:, 0],
-            entropies[:, 0],
-            activation,
-            weights=weights,
-            distance=torch.cat([far for _, far in done]),
-        )
+        return Members(self._grid, every[:, 0], torch.cat(distances), entropies[:, 0], weights)
 
     def _views_logits(self, twin: Twin, image: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of image and views under each lambda ``(K, V, C, *S)``, and the distance (1,)."""
@@ -111,8 +102,7 @@ class SITA(Method):
         for lam in self._grid:
             lambdas = torch.full((len(rows),), lam, dtype=torch.float64)
             logits.append(twin.run(rows, lambdas, pool=self.weighting)[:, 0])  # type: ignore[arg-type]
-        far = twin.distance  # None if no layer had a source to compare with
-        return torch.stack(logits), image.new_full((1,), torch.nan) if far is None else far
+        return torch.stack(logits), twin.distance
 
     def _weights(self, entropies: Tensor) -> Tensor:
         """Weights (K, N) from entropies (K, V, N) of the views, the image first."""

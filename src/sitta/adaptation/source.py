@@ -2,32 +2,72 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from sitta.adaptation.base import Cost, Method, Needs
-from sitta.entropy import mean_entropy, resolve
-from sitta.members import Statistics, fitting_logits
-from sitta.prediction import Outcome
-from sitta.settings import LAMBDA, Rule, setting
-from sitta.twin import Twin
+from sitta._util.settings import LAMBDA, Constraint, option
+from sitta.adaptation.base import Cost, Members, Method, Needs
+from sitta.core.members import Rows, Statistics, member_logits_chunked
+from sitta.core.twin import Twin
 
-STATISTICS = Rule(
+STATISTICS = Constraint(
     "statistics of the image: captured in one pass at lambda 0, or in each layer as it is reached",
     choices=("captured", "in-layer"),
 )
-VARIANCE = Rule(
+VARIANCE = Constraint(
     "variance of the image; unbiased equals the published code", choices=("biased", "unbiased")
 )
 
 
+class GridMethod(Method):
+    """A method that runs the model at one or several lambdas and changes nothing else."""
+
+    statistics: Statistics
+    variance: str
+    members_at_once: int | None = None
+
+    @property
+    @abstractmethod
+    def grid(self) -> tuple[float, ...]:
+        """The lambdas of the members."""
+
+    @property
+    def needs_own_passes(self) -> bool:
+        """Whether the members' logits alone do not give what is weighed."""
+        return False
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """How statistics are mixed, as keywords of ``member_logits``."""
+        return {"statistics": self.statistics, "unbiased": self.variance == "unbiased"}
+
+    @property
+    def rows(self) -> Rows:
+        """A row for each member, and one that captures unless a member of lambda 0 does it."""
+        return Rows.of(self.grid, self.statistics == "captured", self.variance == "unbiased")
+
+    @property
+    def cost(self) -> Cost:
+        """A pass for each row."""
+        return Cost(forward=len(self.rows))
+
+    def _adapt(self, twin: Twin, images: Tensor) -> Members:
+        how = {"at_once": self.members_at_once, **self.how}
+        return self.members(*member_logits_chunked(twin, images, self.grid, **how))
+
+    def members(self, logits: Tensor, distance: Tensor) -> Members:
+        """The members of this method, from logits ``(K, N, C, *S)`` and distances ``(N,)``."""
+        return Members(self.grid, logits, distance)
+
+
 @dataclass(frozen=True, eq=False)
-class Source(Method):
+class Source(GridMethod):
     """The model under ``lam * source + (1 - lam) * image`` statistics, with nothing else changed.
 
-    ``Source(model)`` is the baseline: what ``model.eval()`` gives, with trust figures.
+    ``Source(model)`` is the baseline: what ``model.eval()`` gives, with trust scores.
 
     Attributes:
         lam: Weight of the source statistics.
@@ -43,41 +83,19 @@ class Source(Method):
         True
     """
 
-    name: ClassVar[str] = "source"
     description: ClassVar[str] = "the model at one fixed lambda; at 1, no adaptation"
     citation: ClassVar[str] = "Schneider et al., NeurIPS 2020 (lambda < 1)"
     needs: ClassVar[Needs] = "nothing"
 
-    lam: float = setting(1.0, LAMBDA)
-    statistics: Statistics = setting("captured", STATISTICS)
-    variance: str = setting("biased", VARIANCE)
+    lam: float = option(1.0, LAMBDA, main=True)
+    statistics: Statistics = option("captured", STATISTICS)
+    variance: str = option("biased", VARIANCE)
 
     @property
     def _needs(self) -> Needs:
         return "batch-norm" if self.lam < 1 else "nothing"
 
     @property
-    def cost(self) -> Cost:
-        """One pass, or two if the statistics must be captured first."""
-        alone = self.statistics == "in-layer" or self.lam == 1
-        own = self.lam == 0 and self.variance == "biased"  # the pass that captures is the answer
-        return Cost(forward=1 if alone or own else 2)
-
-    def _adapt(self, twin: Twin, images: Tensor) -> Outcome:
-        logits, distance = fitting_logits(
-            twin,
-            images,
-            [self.lam],
-            statistics=self.statistics,
-            unbiased=self.variance == "unbiased",
-        )
-        return self._integrated(twin, images, logits, distance=distance)
-
-    def _integrated(
-        self, twin: Twin, images: Tensor, logits: Tensor, *, distance: Tensor | None = None
-    ) -> Outcome:
-        activation = resolve(self.activation, logits.shape[2])
-        figures = mean_entropy(logits[0], activation)[None]
-        return self._outcome(
-            twin, images, [self.lam], logits, figures, activation, distance=distance
-        )
+    def grid(self) -> tuple[float, ...]:
+        """The one lambda."""
+        return (self.lam,)

@@ -9,9 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from sitta._util.settings import MOST, RATE, option
 from sitta.adaptation.gradient import Episode, GradientMethod, Gradients, Parameters, slope
-from sitta.entropy import Activation, mean_entropy
-from sitta.settings import Rule, setting
+from sitta.core.entropy import Activation, mean_entropy
 
 
 def entropy_loss(logits: Tensor, activation: Activation) -> Tensor:
@@ -57,16 +57,17 @@ class Tent(GradientMethod):
         torch.Size([16, 16])
     """
 
-    name: ClassVar[str] = "tent"
     description: ClassVar[str] = "entropy minimised over the scales and shifts of norm layers"
     citation: ClassVar[str] = "Wang et al., ICLR 2021"
 
-    steps: int = setting(1, Rule("steps; the paper takes 10 for segmentation", low=0, whole=True))
-    rate: float = setting(1e-3, Rule("learning rate (official example: Adam 1e-3)", above=0.0))
-    optimiser: str = setting(
-        "adam", Rule("adam, or sgd with Nesterov momentum 0.9", choices=("adam", "sgd"))
+    steps: int = option(
+        1, "steps; the paper takes 10 for segmentation", low=0, high=MOST, whole=True, main=True
     )
-    loss: str = setting("entropy", Rule("what is minimised", choices=tuple(LOSSES)))
+    rate: float = option(1e-3, RATE, help="learning rate (official example: Adam 1e-3)")
+    optimiser: str = option(
+        "adam", "adam, or sgd with Nesterov momentum 0.9", choices=("adam", "sgd")
+    )
+    loss: str = option("entropy", "what is minimised", choices=tuple(LOSSES))
 
     def _optimiser(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
         if self.optimiser == "adam":
@@ -75,4 +76,4 @@ class Tent(GradientMethod):
 
     def _gradients(self, episode: Episode, at: Parameters) -> Gradients:
         logits = episode.forward(at)
-        return slope(LOSSES[self.loss](logits, self._activation(logits)), at)
+        return slope(LOSSES[self.loss](logits, self._activation(logits.shape[1])), at)

@@ -3,34 +3,59 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
+from sitta._util.threads import wait_passively
 from sitta._version import __version__
+from sitta.core.accel import allocator
 from sitta.errors import MissingExtra, SittaError
 
-VERBS = (
-    "bench",
-    "bench_show",
-    "data",
-    "demo",
-    "export",
-    "inspect",
-    "methods",
-    "predict",
-    "serve",
-    "train",
-    "zoo",
-)
+VERBS = [module.name for module in pkgutil.iter_modules(__path__)]  # each registers its commands
+Function = TypeVar("Function", bound=Callable[..., Any])
 
-app = typer.Typer(
-    name="sitta",
-    help="Adapt a trained segmentation model to the one image in front of it. For research; not a "
+
+class _PlainFlags:
+    """Shows ``--json`` where typer would show ``--json <bool>``."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class _Command(_PlainFlags, TyperCommand):
+    pass
+
+
+class _Group(_PlainFlags, TyperGroup):
+    pass
+
+
+def group(help: str, example: str, **more: Any) -> typer.Typer:
+    """A group of commands, whose help ends with an example."""
+    return typer.Typer(
+        help=help, epilog=f"Example: {example}", cls=_Group, no_args_is_help=True, **more
+    )
+
+
+def command(within: typer.Typer, example: str) -> Callable[[Function], Function]:
+    """Register a function as a command, whose help ends with an example."""
+    return within.command(cls=_Command, epilog=f"Example: {example}")
+
+
+app = group(
+    "Adapt a trained segmentation model to the one image in front of it. For research; not a "
     "medical device.",
-    no_args_is_help=True,
-    add_completion=False,
+    "sitta predict chest-mcu scans/ --out predictions",
+    name="sitta",
     pretty_exceptions_enable=False,
 )
 
@@ -51,18 +76,31 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends in one sentence and exit code 2."""
-    for verb in VERBS:  # each registers itself
+    """Run the command line: a user's mistake ends in one sentence.
+
+    Exit codes: 0 fine, 1 some inputs failed, 2 wrong use or a full disk, 3 a package is missing,
+    130 Ctrl-C.
+    """
+    wait_passively()
+    allocator.keep_between_passes()
+    for verb in VERBS:
         importlib.import_module(f"sitta.cli.{verb}")
     try:
-        app()
+        app(prog_name="sitta")
     except (SittaError, OSError) as error:
-        typer.echo(f"sitta: {_sentence(error)}", err=True)
-        sys.exit(3 if isinstance(error, MissingExtra) else 2)
+        _end(error)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "sitta"):
+            raise
+        _end(MissingExtra(" ".join(["sitta", *sys.argv[1:2]]), package=package))
 
 
-def _sentence(error: Exception) -> str:
-    """What went wrong, without the number that the system gives it."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    return str(error)
+def _end(error: Exception) -> None:
+    from sitta.cli.show import say
+
+    said = str(error)
+    if isinstance(error, OSError) and error.strerror:  # without the system's number for it
+        said = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    say(f"sitta: {said}", err=True)
+    sys.exit(3 if isinstance(error, MissingExtra) else 2)

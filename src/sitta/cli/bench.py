@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sitta.cli import app
+from sitta.cli import app, command, group
+from sitta.cli.options import MACHINE, AsJson, FewThreads, Ray, option
+from sitta.cli.show import print_json, print_table, progress, say
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.table import Table
 
-    from sitta.benchmark.engine import Watch
-
-bench = typer.Typer(
-    help="Compare methods on images with masks: train, run, tables, figures.",
-    no_args_is_help=True,
+bench = group(
+    "Compare methods on images with masks: train, run, tables, figures.",
+    "sitta bench run plan.toml --out results",
 )
 app.add_typer(bench, name="bench")
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan (TOML); see docs/how-to/benchmark.md.")]
 Data = Annotated[Path | None, typer.Option(help="Root of the images, in place of the plan's.")]
-Repeats = Annotated[
-    list[int] | None,
-    typer.Option("--repeat", help="Only this repeat, from 0; may be given several times."),
-]
-Tasks = Annotated[
-    list[str] | None, typer.Option("--task", help="Only this task; may be given several times.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+SEVERAL = "may be given several times."
+Repeats = Annotated[list[int] | None, typer.Option(help=f"Only this repeat, from 0; {SEVERAL}")]
+Tasks = Annotated[list[str] | None, typer.Option(help=f"Only this task; {SEVERAL}")]
 
 
-@bench.command()
+@command(bench, "sitta bench plan plan.toml")
 def plan(
     plan: PlanFile,
     data: Data = None,
@@ -46,49 +38,46 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Check a plan and show what it comes to, without running anything."""
-    from sitta.benchmark.planfile import read_plan
-    from sitta.benchmark.scope import scope
-    from sitta.benchmark.selection import select
+    from sitta.bench.plan.estimate import estimate
+    from sitta.bench.plan.load import read_plan
+    from sitta.bench.plan.select import select
 
     checked = read_plan(plan, data)
-    found = scope(checked, select(checked, repeat or (), task or ()))
+    costs = estimate(checked, select(checked, repeat or (), task or ()))
     if as_json:
-        typer.echo(found.to_json(orient="records"))
+        say(costs.to_json(orient="records"))
         return
-    _print(found, "What the plan comes to")
-    passes = int(found["passes"].sum())
-    typer.echo(
-        f"{int(found['cells'].sum())} cells; about {passes:,} forward passes of one image "
-        "besides training (a backward pass counted as two)."
+    _print(costs, "What the plan comes to")
+    say(
+        f"{costs['cells'].sum()} cells; about {costs['passes'].sum():,} forward passes of one "
+        "image besides training (a backward pass counted as two)."
     )
 
 
-@bench.command()
+@command(bench, "sitta bench run plan.toml --out results")
 def run(
     plan: PlanFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder; goes on with what is there.")],
     data: Data = None,
     repeat: Repeats = None,
     task: Tasks = None,
-    workers: Annotated[
-        int, typer.Option(min=1, help="Processes, each with one thread.")
-    ] = os.cpu_count() or 1,
-    ray: Annotated[
-        str | None, typer.Option(help="On a Ray cluster: its address, auto, or local.")
-    ] = None,
+    workers: Annotated[int, option(MACHINE, "Processes.", min=1)] = os.cpu_count() or 1,
+    threads: FewThreads = 1,
+    ray: Ray = None,
     as_json: AsJson = False,
 ) -> None:
     """Train and evaluate all that is not done yet. May be stopped and started at any time."""
-    from sitta.benchmark.engine import run as start
-    from sitta.benchmark.planfile import read_plan
+    with progress("benchmark", silent=as_json, lines=True) as watch:
+        from sitta.bench.plan.load import read_plan
+        from sitta.bench.run.engine import run as start
 
-    with _progress(silent=as_json) as watch:
         results = start(
             read_plan(plan, data),
             out,
             repeats=repeat or (),
             tasks=task or (),
             workers=workers,
+            threads=threads,
             cluster=ray,
             watch=watch,
         )
@@ -97,74 +86,32 @@ def run(
         raise typer.Exit(1)
 
 
-@bench.command()
+@command(bench, "sitta bench status results")
 def status(
     results: Annotated[Path, typer.Argument(help="Folder of a run.")], as_json: AsJson = False
 ) -> None:
     """What is done, what is under way, what failed."""
-    from sitta.benchmark.results import Results
+    from sitta.bench.run.results import Results
 
-    found = Results(results)
-    _tell(found.status(), found.failures(), as_json)
+    run = Results(results)
+    _tell(run.status(), run.failures(), as_json)
 
 
 def _tell(status: pd.DataFrame, failures: dict[str, str], as_json: bool) -> None:
     if as_json:
         rows = json.loads(status.to_json(orient="records"))
-        typer.echo(json.dumps({"work": rows, "failures": failures}))
+        print_json({"work": rows, "failures": failures}, indent=None)
         return
     _print(status, "Models and cells")
-    typer.echo(f"{status['done'].sum()} of {status['of'].sum()} done")
+    say(f"{status['done'].sum()} of {status['of'].sum()} done")
     for work, why in failures.items():
-        last = why.strip().splitlines()[-1]
-        typer.echo(f"- {work}: {last}")
+        say(f"- {work}: {why.strip().splitlines()[-1]}")
 
 
-def _print(found: pd.DataFrame, title: str) -> None:
-    from rich.console import Console
-
-    Console().print(_table(found, title))
-
-
-def _table(found: pd.DataFrame, title: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
-    for name in found.columns:
-        number = found[name].dtype.kind in "iufb"
-        table.add_column(name, justify="right" if number else "left")
-    for row in found.itertuples(index=False):
-        table.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row))
-    return table
-
-
-@contextmanager
-def _progress(silent: bool) -> Iterator[Watch]:
-    """Tells how much is done: by a bar on a terminal, by lines in a file, or not at all."""
-    from rich import progress as p
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if silent:
-        yield lambda done, total: None
-    elif not console.is_terminal:
-        yield _lines()
-    else:
-        columns = (p.TextColumn("benchmark"), p.BarColumn(), p.MofNCompleteColumn())
-        with p.Progress(*columns, p.TimeRemainingColumn(), console=console, transient=True) as bar:
-            task = bar.add_task("", total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _lines() -> Watch:
-    """A line each time that more is done; a run looks every few seconds, mostly in vain."""
-    said = -1
-
-    def tell(done: int, total: int) -> None:
-        nonlocal said
-        if done != said:
-            said = done
-            typer.echo(f"{done} of {total} pieces of work done", err=True)
-
-    return tell
+def _print(frame: pd.DataFrame, title: str) -> None:
+    right = [name for name in frame.columns if frame[name].dtype.kind in "iufb"]
+    rows = [
+        [f"{cell:,}" if isinstance(cell, int) else cell for cell in row]
+        for row in frame.itertuples(index=False)
+    ]
+    print_table(list(frame.columns), rows, right=right, wrap=frame.columns, title=title)

@@ -2,112 +2,96 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sitta.cli import app
+from sitta.cli import app, command, group
+from sitta.cli.options import AsJson, Overwrite, comma_separated, numbers
+from sitta.cli.show import print_json, print_table, say, track
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from sitta.data.check import Survey
 
-data = typer.Typer(
-    help="Images and masks on disk: check, show, prepare, make.", no_args_is_help=True
-)
+data = group("Images and masks on disk: check, show, prepare, make.", "sitta data check ROOT")
 app.add_typer(data, name="data")
 
 Root = Annotated[Path, typer.Argument(help="ROOT/<task>/<domain>/{images,masks}.")]
 Masks = Annotated[str, typer.Option(help="Folder of the masks, beside images.")]
 Task = Annotated[str | None, typer.Option(help="This task alone.")]
-Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
-@data.command()
+@command(data, "sitta data check ROOT --task chest")
 def check(
     root: Root,
     task: Task = None,
     masks: Masks = "masks",
     classes: Annotated[int, typer.Option(min=2, help="Values of a mask, 0 included.")] = 2,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read everything and report pairs, sizes, types, mask fraction, subjects and problems."""
-    from rich.console import Console
-
     from sitta.data.check import survey
     from sitta.data.domains import find_domains
 
-    console = Console()
-    found = [
-        survey(domain, classes, _track(console, str(domain), silent=as_json))
+    surveys = [
+        survey(domain, classes, track(str(domain), silent=as_json))
         for domain in find_domains(root, masks, task)
     ]
-    problems = [text for one in found for text in one.problems]
+    problems = [text for one in surveys for text in one.problems]
     if as_json:
-        typer.echo(json.dumps({"domains": [asdict(one) for one in found]}, indent=2))
+        print_json({"domains": [asdict(one) for one in surveys]})
     else:
-        console.print(_table(found))
+        _print(surveys)
         for text in problems:
-            console.print(f"- {text}", highlight=False, markup=False, soft_wrap=True)
-        typer.echo(f"{len(problems)} problems" if problems else "No problems.")
+            say(f"- {text}")
+        say(f"{len(problems)} problems" if problems else "No problems.")
     if problems:
         raise typer.Exit(1)
 
 
-@data.command()
+@command(data, "sitta data show ROOT --out overview.png")
 def show(
     root: Root,
     out: Annotated[Path, typer.Option("--out", "-o", help="Picture.")] = Path("overview.png"),
     task: Task = None,
     masks: Masks = "masks",
 ) -> None:
-    """Draw one example a domain, with its outline and count."""
-    from rich.console import Console
-
+    """Draw one example per domain, with its outline and count."""
     from sitta.data.domains import find_domains
     from sitta.data.overview import draw
 
     domains = find_domains(root, masks, task)
-    draw(domains, out, _track(Console(), "drawing")(domains, len(domains)))
-    typer.echo(f"Picture: {out}")
+    draw(domains, out, track("drawing")(domains, len(domains)))
+    say(f"Picture: {out}")
 
 
-@data.command()
+@command(data, "sitta data prepare mcu MontgomerySet/ ROOT")
 def prepare(
     domain: Annotated[str, typer.Argument(help="Such as mcu or chest/mcu; see the list below.")],
     source: Annotated[Path, typer.Argument(metavar="FROM", help="The unpacked distribution.")],
     target: Annotated[Path, typer.Argument(metavar="TO", help="The root to write to.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
-    as_json: Json = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Turn the official distribution of a data set into ROOT/<task>/<domain>/{images,masks}.
 
     Known: site1, site2, site3, site4 (spinal), mcu, chn, jsrt (chest), chase, hrf, rite (retina).
     """
-    from rich.console import Console
-
     from sitta.data import prepare as preparing
 
-    console = Console()
-    track = _track(console, domain, silent=as_json)
-    report = preparing.prepare(domain, source, target, progress=track, overwrite=overwrite)
+    shown = track(domain, silent=as_json)
+    report = preparing.prepare(domain, source, target, progress=shown, overwrite=overwrite)
     if as_json:
-        typer.echo(json.dumps(asdict(report), indent=2))
-    else:
-        place = target / report.task / report.domain
-        typer.echo(f"{len(report.written)} pairs in {place}")
-        told = [*report.notes, *(f"left out {name}: {why}" for name, why in report.left_out)]
-        for text in told:
-            console.print(f"- {text}", highlight=False, markup=False, soft_wrap=True)
+        print_json(asdict(report))
+        return
+    say(f"{len(report.written)} pairs in {target / report.task / report.domain}")
+    for text in [*report.notes, *(f"left out {name}: {why}" for name, why in report.left_out)]:
+        say(f"- {text}")
 
 
-@data.command()
+@command(data, "sitta data phantom ROOT --sites alder,cedar --images 4")
 def phantom(
     out: Annotated[Path, typer.Argument(help="The root to write to.")],
     sites: Annotated[str, typer.Option(help="With commas; all by default.")] = "",
@@ -116,45 +100,29 @@ def phantom(
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other scenes.")] = 0,
 ) -> None:
     """Write phantom sites: the same drawn anatomy, seen by different scanners."""
-    from rich.console import Console
-
-    from sitta.cli.options import sides
     from sitta.data import phantom as drawing
 
-    names = [s.strip() for s in sites.split(",")] if sites else list(drawing.SITES)
-    shape = sides(size, int) or ()
-    for site in _track(Console(), "drawing")(names, len(names)):
+    names = comma_separated(sites) or tuple(drawing.SITES)
+    shape = numbers(size, int) or ()
+    for site in track("drawing")(names, len(names)):
         drawing.write(out, site, images, shape, seed)
-    typer.echo(f"{images} images of each of {len(names)} sites in {out / 'phantom'}")
+    say(f"{images} images of each of {len(names)} sites in {out / 'phantom'}")
 
 
-def _track(
-    console: Console, text: str, silent: bool = False
-) -> Callable[[Iterable[Any], int], Iterable[Any]]:
-    """Wraps a loop in a progress bar, on a terminal."""
-    from rich.progress import track
-
-    off = silent or not console.is_terminal
-    return lambda items, total: track(
-        items, text, total, console=console, transient=True, disable=off
-    )
-
-
-def _table(found: list[Survey]) -> Table:
-    from rich import box
-    from rich.table import Table
-
+def _print(surveys: list[Survey]) -> None:
     from sitta.data.check import summary
 
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("domain", style="bold", no_wrap=True)
-    for name in ("pairs", "subjects", "mask", "problems"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("sizes", no_wrap=True)
-    table.add_column("types")
-    for one in found:
-        wrong = f"[red]{len(one.problems)}[/red]" if one.problems else "0"
-        share = f"{100 * one.fraction:.2g} %"
-        counts = (str(one.pairs), str(one.subjects), share, wrong)
-        table.add_row(one.domain, *counts, summary(one.sizes), summary(one.types))
-    return table
+    rows = [
+        (
+            one.domain,
+            one.pairs,
+            one.subjects,
+            f"{100 * one.fraction:.2g} %",
+            len(one.problems),
+            summary(one.sizes),
+            summary(one.types),
+        )
+        for one in surveys
+    ]
+    columns = ["domain", "pairs", "subjects", "mask", "problems", "sizes", "types"]
+    print_table(columns, rows, right=columns[1:5], wrap=("types",))

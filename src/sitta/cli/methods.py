@@ -2,77 +2,59 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from sitta.cli import app
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-NEEDS = {
-    "nothing": "any model",
-    "batch-norm": "BatchNorm",
-    "any-norm": "any norm layer",
-}
+from sitta.cli import app, command
+from sitta.cli.options import AsJson
+from sitta.cli.show import print_json, print_table, say
 
 
-@app.command()
+@command(app, "sitta methods intent")
 def methods(
     name: Annotated[str | None, typer.Argument(help="Show the settings of this method.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the methods: what they do, what they need and what they cost."""
-    from rich.console import Console
-
     import sitta
+    from sitta._util.names import unknown_name
 
-    known = {key: kind.describe() for key, kind in sitta.methods().items()}
-    if name is not None and name not in known:
-        raise sitta.InvalidSetting(
-            "There is no such method.", allowed=", ".join(known), got=repr(name)
-        )
-    chosen = list(known.values()) if name is None else [known[name]]
+    described = {key: kind.describe() for key, kind in sitta.methods().items()}
+    if name is not None and name not in described:
+        raise unknown_name("method", name, described)
+    chosen = list(described.values()) if name is None else [described[name]]
     if as_json:
-        typer.echo(json.dumps(chosen, indent=2))
+        print_json(chosen)
     elif name is None:
-        Console().print(_overview(chosen))
-        typer.echo("Settings of one: sitta methods NAME. Everything: sitta methods --json")
+        _overview(chosen)
     else:
-        Console().print(_settings(chosen[0]))
+        _settings(chosen[0])
 
 
-def _overview(found: list[dict[str, Any]]) -> Table:
-    from rich import box
-    from rich.table import Table
+def _overview(described: list[dict[str, Any]]) -> None:
+    from sitta.adaptation.base import NEEDS
 
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        caption="passes: forward + backward passes through the network for one image, by default",
-        caption_justify="left",
-    )
-    table.add_column("method", style="bold", no_wrap=True)
-    table.add_column("what it does")
-    table.add_column("needs", no_wrap=True)
-    table.add_column("passes", justify="right", no_wrap=True)
-    table.add_column("after")
-    for m in found:
-        cost = f"{m['cost']['forward']} + {m['cost']['backward']}"
-        table.add_row(m["name"], m["description"], NEEDS[m["needs"]], cost, m["citation"])
-    return table
+    rows = [
+        (
+            m["name"],
+            m["description"],
+            NEEDS[m["needs"]],
+            f"{m['cost']['forward']} + {m['cost']['backward']}",
+            m["citation"],
+        )
+        for m in described
+    ]
+    columns = ["method", "what it does", "needs", "passes", "after"]
+    caption = "passes: forward + backward passes through the network for one image, by default"
+    print_table(columns, rows, right=("passes",), wrap=("what it does", "after"), caption=caption)
+    say("Settings of one: sitta methods NAME. Everything: sitta methods --json")
 
 
-def _settings(m: dict[str, Any]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title=f"{m['name']}: {m['description']}")
-    table.add_column("setting", style="bold", no_wrap=True)
-    for column in ("type", "default", "range", "meaning"):
-        table.add_column(column)
-    for s in m["settings"]:
-        default = "" if s["default"] is None else f"{s['default']}"
-        table.add_row(s["name"], s["type"], default, s["range"], s["help"])
-    return table
+def _settings(m: dict[str, Any]) -> None:
+    rows = [
+        (s["name"], s["type"], "" if s["default"] is None else s["default"], s["range"], s["help"])
+        for s in m["settings"]
+    ]
+    columns = ["setting", "type", "default", "range", "meaning"]
+    print_table(columns, rows, wrap=columns[1:], title=f"{m['name']}: {m['description']}")

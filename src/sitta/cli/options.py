@@ -1,26 +1,61 @@
-"""Options that several verbs share."""
+"""Options that several commands share, each declared once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-PRE = "Preprocessing (of the model, unless said otherwise)"
+from sitta.errors import InvalidSetting
+
+PRE = "Preprocessing (of the model, unless given here)"
+METHOD, OUTPUT, MACHINE = "Method", "Output", "Machine"
+Text = str | None
+Whole = int | None
+Real = float | None
 
 
-def _preprocessing(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel=PRE)
+def _models(prefix: str) -> list[str]:
+    """Names of the zoo, for the shell's completion."""
+    from sitta.models.zoo import entries
+
+    return [entry.name for entry in entries() if entry.name.startswith(prefix)]
 
 
-Size = Annotated[str | None, _preprocessing("Such as 128x128.")]
-Fit = Annotated[str | None, _preprocessing("resize, crop, none.")]
-Spacing = Annotated[str | None, _preprocessing("mm a pixel.")]
-Channels = Annotated[int | None, _preprocessing("1 or 3.")]
-Scale = Annotated[str | None, _preprocessing("min-max, z-score, none.")]
-Plane = Annotated[str | None, _preprocessing("Of a volume.")]
-Dims = Annotated[int | None, _preprocessing("2 or 3.")]
+def option(panel: str, text: str, *names: str, **more: Any) -> Any:
+    """An option with its help, in a panel of the command's help."""
+    return typer.Option(*names, help=text, rich_help_panel=panel, **more)
+
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="A model of the zoo, a checkpoint, .onnx, or package.module:factory.",
+        autocompletion=_models,
+    ),
+]
+Weights = Annotated[Path | None, option(PRE, "Of a factory: .safetensors or .pt.")]
+AsJson = Annotated[bool, option(OUTPUT, "Print JSON.", "--json")]
+Overwrite = Annotated[bool, option(OUTPUT, "Replace what is there.", "--overwrite")]
+THREADS = "Threads of each process; "
+Threads = Annotated[Whole, option(MACHINE, THREADS + "all cores if not given.", min=1)]
+FewThreads = Annotated[int, option(MACHINE, THREADS + "more change the last digits.", min=1)]
+Device = Annotated[str, option(MACHINE, "auto, cpu, cuda or mps.")]
+Ray = Annotated[Text, option(MACHINE, "A Ray cluster: its address, auto, or local.")]
+Strategy = Annotated[Text, option(METHOD, "Of intent: how members are weighted.")]
+Step = Annotated[Real, option(METHOD, "Of intent: grid step.")]
+Settings = Annotated[
+    list[str] | None, option(METHOD, "Any setting of the method.", "--set", metavar="NAME=VALUE")
+]
+Size = Annotated[Text, option(PRE, "Such as 128x128.")]
+Fit = Annotated[Text, option(PRE, "resize, crop, none.")]
+Spacing = Annotated[Text, option(PRE, "Resample to this, in mm: 0.5x0.5.")]
+Channels = Annotated[Whole, option(PRE, "1 or 3.")]
+Scale = Annotated[Text, option(PRE, "min-max, z-score, none.")]
+Plane = Annotated[Text, option(PRE, "Of a volume: axial, coronal, sagittal.")]
+Dims = Annotated[Whole, option(PRE, "2 or 3.")]
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -28,15 +63,56 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def sides(text: str | None, kind: Callable[[str], Any]) -> tuple[Any, ...] | None:
+def preprocess_changes(
+    size: Text, fit: Text, spacing: Text, channels: Whole, scale: Text, plane: Text, dims: Whole
+) -> dict[str, Any]:
+    """The settings of ``Preprocess`` that were given."""
+    changes = given(size=numbers(size, int), fit=fit, spacing=numbers(spacing, float))
+    changes |= given(channels=channels, scale=scale, plane=plane, dims=dims)
+    return {"size": None, **changes} if fit == "none" else changes
+
+
+def numbers(text: str | None, kind: Callable[[str], Any]) -> tuple[Any, ...] | None:
     """128x128 as (128, 128)."""
     if text is None:
         return None
-    from sitta.errors import InvalidSetting
-
     try:
         return tuple(kind(part) for part in text.lower().split("x"))
     except ValueError:
         raise InvalidSetting(
             "Sides are numbers with an x between.", allowed="128x128, 0.5x0.5", got=text
         ) from None
+
+
+def comma_separated(text: str) -> tuple[str, ...]:
+    """Words with commas between as a tuple."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def method_settings(method: str, words: list[str], **options: Any) -> dict[str, Any]:
+    """NAME=VALUE and options of their own, checked, with the types that the method declares."""
+    from sitta._util.names import unknown_name
+    from sitta._util.settings import parse
+    from sitta.adaptation import methods
+
+    if method not in methods():
+        raise unknown_name("method", method, methods())
+    return parse(method, _pairs(words) | given(**options), methods()[method])
+
+
+def graph_settings(given: list[str]) -> dict[str, Any]:
+    """NAME=VALUE for an ``.onnx`` file, which knows its settings: the registry needs torch."""
+    from sitta._util.settings import Constraint
+
+    return {
+        name: Constraint("", low=0, many="," in value, optional=True).parse(value)
+        for name, value in _pairs(given).items()
+    }
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    for word in given:
+        if "=" not in word:
+            raise InvalidSetting("A setting is NAME=VALUE.", got=word)
+    pairs = (word.split("=", 1) for word in given)
+    return {name.strip(): value for name, value in pairs}

@@ -2,223 +2,115 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sitta.cli import app
-from sitta.cli.options import PRE, Channels, Dims, Fit, Plane, Scale, Size, Spacing, given, sides
+from sitta.cli import app, command
+from sitta.cli import options as o
+from sitta.cli.show import console, print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from sitta.runs import Run
-
-METHOD, OUT = "Method", "Output"
+    from sitta.inference import Run
 
 
-@app.command()
+@command(app, "sitta predict chest-mcu scans/ --out predictions")
 def predict(
-    model: Annotated[
-        str, typer.Argument(help="A model's name, a checkpoint, .onnx, or package.module:factory.")
-    ],
+    model: o.Model,
     inputs: Annotated[list[str], typer.Argument(help="Files, folders, patterns.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for all that is written.")],
-    method: Annotated[
-        str, typer.Option(help="See: sitta methods", rich_help_panel=METHOD)
-    ] = "intent",
-    strategy: Annotated[
-        str | None, typer.Option(help="Of intent: how members weigh.", rich_help_panel=METHOD)
+    method: Annotated[str, o.option(o.METHOD, "See: sitta methods")] = "intent",
+    strategy: o.Strategy = None,
+    step: o.Step = None,
+    settings: o.Settings = None,
+    window: Annotated[o.Text, o.option(o.METHOD, "Sides of a sliding window.")] = None,
+    statistics: Annotated[str, o.option(o.METHOD, "With --window: volume or window.")] = "volume",
+    weights: o.Weights = None,
+    size: o.Size = None,
+    fit: o.Fit = None,
+    spacing: o.Spacing = None,
+    pixel_size: Annotated[
+        o.Text, o.option(o.PRE, "mm, for files that do not say: 0.5x0.5.")
     ] = None,
-    step: Annotated[
-        float | None, typer.Option(help="Of intent: grid step.", rich_help_panel=METHOD)
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Any setting of the method.", rich_help_panel=METHOD
-        ),
-    ] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="For a factory: .safetensors or .pt.", rich_help_panel=PRE)
-    ] = None,
-    size: Size = None,
-    fit: Fit = None,
-    spacing: Spacing = None,
-    channels: Channels = None,
-    scale: Scale = None,
-    plane: Plane = None,
-    dims: Dims = None,
-    window: Annotated[
-        str | None, typer.Option(help="Slide a window over large inputs.", rich_help_panel=METHOD)
-    ] = None,
-    statistics: Annotated[
-        str, typer.Option(help="With --window: volume or window.", rich_help_panel=METHOD)
-    ] = "volume",
-    save: Annotated[
-        str, typer.Option(help="probability,uncertainty,members", rich_help_panel=OUT)
-    ] = "",
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Do again what is done.", rich_help_panel=OUT)
+    channels: o.Channels = None,
+    scale: o.Scale = None,
+    plane: o.Plane = None,
+    dims: o.Dims = None,
+    save: Annotated[str, o.option(o.OUTPUT, "probability,uncertainty,members")] = "",
+    keep_header: Annotated[
+        bool, o.option(o.OUTPUT, "NIfTI masks keep the image's free text.", "--keep-header")
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda.", rich_help_panel=OUT)] = "auto",
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            help="Spread over a Ray cluster: its address, auto, or local.", rich_help_panel=OUT
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="With --ray: how many; one a core if not given.", rich_help_panel=OUT
-        ),
-    ] = None,
+    overwrite: o.Overwrite = False,
+    as_json: o.AsJson = False,
+    device: o.Device = "auto",
+    threads: o.Threads = None,
     batch: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Files of equal size in one pass: 1 on a CPU, 8 on a GPU.",
-            rich_help_panel=OUT,
-        ),
+        o.Whole,
+        o.option(o.MACHINE, "Files of equal size in one pass: 1 on a CPU, 8 on a GPU.", min=1),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="What it came to, as JSON.", rich_help_panel=OUT)
-    ] = False,
+    file_timeout: Annotated[
+        o.Real, o.option(o.MACHINE, "Seconds to read one file: 120; 0 is no limit.", min=0)
+    ] = None,
+    ray: o.Ray = None,
+    workers: Annotated[
+        o.Whole, o.option(o.MACHINE, "With --ray: processes; one per core if not given.", min=1)
+    ] = None,
 ) -> None:
-    """Adapt a model to every image by itself: masks, trust figures and a report."""
-    from rich.console import Console
+    """Adapt a model to every image by itself: masks, trust scores and a report."""
+    with progress("predicting", silent=as_json) as watch:
+        from sitta.inference import Request
+        from sitta.inference import predict as run
+        from sitta.inference.backends.onnx import is_graph
 
-    from sitta.runs import Plan
-    from sitta.runs import predict as run
-    from sitta.runs.graph import is_graph
-
-    changes = given(size=sides(size, int), fit=fit, spacing=sides(spacing, float))
-    changes |= given(channels=channels, scale=scale, plane=plane, dims=dims)
-    words = settings or []
-    chosen = _plain_settings(words) if is_graph(model) else method_settings(method, words)
-    chosen |= given(strategy=strategy, step=step)
-    plan = Plan(
-        model,
-        method,
-        chosen,
-        None if weights is None else str(weights),
-        _sized(changes),
-        tuple(name.strip() for name in save.split(",") if name.strip()),
-        device,
-        window=sides(window, int),
-        statistics=statistics,
-        batch=batch,
-    )
-    console = Console()
-    with bar(console, silent=as_json) as watch:
-        found = run(
-            plan, inputs, out, overwrite=overwrite, watch=watch, cluster=ray, workers=workers
+        words, own = settings or [], {"strategy": strategy, "step": step}
+        chosen = (
+            o.graph_settings(words) | o.given(**own)
+            if is_graph(model)
+            else o.method_settings(method, words, **own)
         )
+        request = Request(
+            model,
+            method,
+            chosen,
+            None if weights is None else str(weights),
+            o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims),
+            o.comma_separated(save),
+            device,
+            window=o.numbers(window, int),
+            statistics=statistics,
+            batch=batch,
+            pixel_size=o.numbers(pixel_size, float),
+            keep_header=keep_header,
+            **o.given(file_timeout=file_timeout),
+        )
+        how: dict[str, Any] = {"overwrite": overwrite, "cluster": ray, "workers": workers}
+        done = run(request, inputs, out, **how, threads=threads, watch=watch)
     if as_json:
-        told = {"counts": found.counts, "seconds": found.seconds, "failures": found.failures}
-        typer.echo(json.dumps({**told, "out": str(out)}))
+        told = {"counts": done.counts, "seconds": done.seconds, "failures": done.failures}
+        print_json({**told, "out": str(out)}, indent=None)
     else:
-        conclusion(console, found, out)
-    if found.failures:
+        conclusion(done, out)
+    if done.failures:
         raise typer.Exit(1)
 
 
-def _sized(changes: dict[str, Any]) -> dict[str, Any]:
-    """No size goes with fit none."""
-    return {**changes, "size": None} if changes.get("fit") == "none" else changes
-
-
-def method_settings(method: str, words: list[str]) -> dict[str, Any]:
-    """NAME=VALUE as the method's registry types them."""
-    from sitta.adaptation import methods
-    from sitta.errors import InvalidSetting
-    from sitta.settings import rules
-
-    if method not in methods():
-        raise InvalidSetting(
-            "There is no such method.", allowed=", ".join(methods()), got=repr(method)
-        )
-    known, found = rules(methods()[method]), {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or name not in known:
-            raise InvalidSetting(
-                f"{method} has no setting {name!r}." if equals else "A setting is NAME=VALUE.",
-                allowed=", ".join(known),
-                got=word,
-            )
-        found[name] = known[name][1].parse(value)
-    return found
-
-
-def _plain_settings(words: list[str]) -> dict[str, Any]:
-    """NAME=VALUE for a graph, whose file knows them: without the registry, which needs torch."""
-    from sitta.errors import InvalidSetting
-    from sitta.settings import Rule
-
-    found = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise InvalidSetting("A setting is NAME=VALUE.", got=word)
-        found[name] = Rule("", low=0, many="," in value, optional=True).parse(value)
-    return found
-
-
-def bar(console: Console, silent: bool) -> Any:
-    """A progress bar with rate and time left, on a terminal."""
-    from contextlib import contextmanager
-
-    from rich import progress as p
-
-    @contextmanager
-    def shown() -> Any:
-        columns = (p.TextColumn("predicting"), p.BarColumn(), p.MofNCompleteColumn())
-        rate = p.TextColumn("{task.fields[rate]}")
-        off = silent or not console.is_terminal
-        with p.Progress(
-            *columns, rate, p.TimeRemainingColumn(), console=console, transient=True, disable=off
-        ) as bar:
-            task = bar.add_task("", total=None, rate="")
-
-            def watch(done: int, total: int) -> None:
-                speed = bar.tasks[task].speed
-                text = f"{speed:.1f} a second" if speed else ""
-                bar.update(task, completed=done, total=total, rate=text)
-
-            yield watch
-
-    return shown()
-
-
-def conclusion(console: Console, run: Run, out: Path) -> None:
+def conclusion(run: Run, out: Path) -> None:
     """Counts, failures, and what to look at first."""
-    from rich import box
-    from rich.table import Table
+    from sitta.prediction.notes import note
 
-    from sitta.notes import NOTES
-
-    counts = Table(box=box.SIMPLE_HEAD)
-    told = {"predicted": "done", "done before": "skipped", "failed": "failed"}
-    for title in told:
-        counts.add_column(title, justify="right")
-    counts.add_column("seconds", justify="right")
-    counts.add_row(*(str(run.counts[name]) for name in told.values()), f"{run.seconds:.1f}")
-    console.print(counts)
+    columns = ["predicted", "done before", "failed", "seconds"]
+    print_table(columns, [[*run.counts.values(), f"{run.seconds:.1f}"]], right=columns)
+    where = console()
     for failure in run.failures:
-        console.print(f"- {failure['error']}", highlight=False, markup=False, soft_wrap=True)
-    first = [r for r in run.doubtful(5) if r["doubt"] >= 1]
-    if first:
-        table = Table(title="Look at these first", box=box.SIMPLE_HEAD, title_justify="left")
-        for column in ("image", "agreement", "why"):
-            table.add_column(column, overflow="fold")
-        for record in first:
-            row = record["rows"][record["shown"]]
-            where = "" if row["slice"] is None else f", slice {row['slice']}"
-            why = " ".join(NOTES[code] for code in row["notes"])
-            table.add_row(record["name"] + where, f"{row['agreement']:.2f}", why)
-        console.print(table)
-    console.print(f"{out / 'report.html'}  {out / 'summary.csv'}", highlight=False, soft_wrap=True)
+        where.print(f"- {failure['error']}", soft_wrap=True)
+    rows = []
+    for record in (r for r in run.doubtful(5) if r["doubt"] >= 1):
+        row = record["rows"][record["shown"]]
+        place = "" if row["slice"] is None else f", slice {row['slice']}"
+        why = " ".join(note(code).sentence for code in row["notes"])
+        rows.append((record["name"] + place, f"{row['agreement']:.2f}", why))
+    if rows:
+        columns = ["image", "agreement", "why"]
+        print_table(columns, rows, wrap=columns, title="Look at these first")
+    where.print(f"{out / 'report.html'}  {out / 'summary.csv'}", soft_wrap=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from sitta.cli import app
+from sitta.cli import app, command
+from sitta.cli.options import MACHINE, Threads, option
 
-SAFETY, LIMITS = "Who may use it", "Limits"
+ACCESS, LIMITS = "Who may use it", "Limits"
 MB = 2**20
 
 
-@app.command()
+@command(app, "sitta serve chest-mcu")
 def serve(
     models: Annotated[
         list[str] | None,
@@ -22,61 +24,40 @@ def serve(
         ),
     ] = None,
     host: Annotated[
-        str,
-        typer.Option(help="Address; others than loopback need --token.", rich_help_panel=SAFETY),
+        str, option(ACCESS, "Address; others than loopback need --token.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="0: any.", rich_help_panel=SAFETY)
-    ] = 8642,
+    port: Annotated[int, option(ACCESS, "0: any.", min=0, max=65535)] = 8642,
     token: Annotated[
-        str | None,
-        typer.Option(envvar="SITTA_TOKEN", help="That clients must show.", rich_help_panel=SAFETY),
+        str | None, option(ACCESS, "Clients must send it.", envvar="SITTA_TOKEN")
     ] = None,
     insecure: Annotated[
-        bool,
-        typer.Option("--insecure", help="Serve the network without.", rich_help_panel=SAFETY),
+        bool, option(ACCESS, "Serve the network without a token.", "--insecure")
     ] = False,
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A proxy's name in front of loopback.", rich_help_panel=SAFETY),
+        list[str] | None, option(ACCESS, "A proxy's name in front of loopback.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes.")] = 1,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Of each; all cores together if not given.")
-    ] = None,
-    max_upload: Annotated[int, typer.Option(min=1, help="MB.", rich_help_panel=LIMITS)] = 256,
-    max_pixels: Annotated[
-        int, typer.Option(min=1, help="Of all slices together.", rich_help_panel=LIMITS)
-    ] = 2**25,
-    max_slices: Annotated[int, typer.Option(min=1, rich_help_panel=LIMITS)] = 512,
-    max_files: Annotated[
-        int, typer.Option(min=1, help="Of a DICOM series.", rich_help_panel=LIMITS)
-    ] = 512,
-    time_limit: Annotated[
-        float, typer.Option(min=0.1, help="Seconds for an image.", rich_help_panel=LIMITS)
-    ] = 120.0,
-    queue: Annotated[
-        int, typer.Option(min=0, help="Requests that wait.", rich_help_panel=LIMITS)
-    ] = 16,
-    memory: Annotated[
-        int, typer.Option(min=64, help="MB a worker may add.", rich_help_panel=LIMITS)
-    ] = 4096,
-    keep: Annotated[int, typer.Option(min=1, help="MB of results.", rich_help_panel=LIMITS)] = 2048,
-    keep_minutes: Annotated[
-        float, typer.Option(min=0.01, help="Age of a result.", rich_help_panel=LIMITS)
-    ] = 60.0,
+    workers: Annotated[int, option(MACHINE, "Processes.", min=1, max=64)] = 1,
+    threads: Threads = None,
+    max_upload: Annotated[int, option(LIMITS, "MB of an upload.", min=1)] = 256,
+    max_pixels: Annotated[int, option(LIMITS, "Of all slices together.", min=1)] = 2**25,
+    max_slices: Annotated[int, option(LIMITS, "Of a volume.", min=1)] = 512,
+    max_files: Annotated[int, option(LIMITS, "Of a DICOM series.", min=1)] = 512,
+    time_limit: Annotated[float, option(LIMITS, "Seconds for an image.", min=0.1)] = 120.0,
+    queue: Annotated[int, option(LIMITS, "Requests that wait.", min=0)] = 16,
+    memory: Annotated[int, option(LIMITS, "MB a worker may add.", min=64)] = 4096,
+    keep: Annotated[int, option(LIMITS, "MB of results.", min=1)] = 2048,
+    keep_minutes: Annotated[float, option(LIMITS, "Age of a result.", min=0.01)] = 60.0,
 ) -> None:
     """A page to drop images on, and a REST service, on this machine."""
     from sitta.errors import MissingExtra
 
     try:
-        import fastapi  # noqa: F401
-        import python_multipart  # noqa: F401
-        import uvicorn  # noqa: F401
+        for package in ("fastapi", "prometheus_client", "python_multipart", "uvicorn"):
+            import_module(package)
     except ImportError as error:
         raise MissingExtra("The service", "serve") from error
     from sitta.serve.guard import Guard
-    from sitta.serve.limits import Limits
+    from sitta.serve.quotas import Limits
     from sitta.serve.run import run
 
     limits = Limits(

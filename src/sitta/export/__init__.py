@@ -5,58 +5,22 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sitta._version import __version__
-from sitta.errors import InvalidSetting, MissingExtra, UnsupportedModel
+from sitta._util.names import unknown_name
+from sitta.errors import InvalidSetting, MissingExtra
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from sitta.adaptation import InTEnt
+    from sitta.core.twin import Output
     from sitta.data import Preprocess
-    from sitta.twin import Output
+    from sitta.export.build import Exported
 
-__all__ = ["Exported", "export_onnx"]
+__all__ = ["export_onnx"]
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
-NOT_KEPT = ("members_at_once", "rho")  # settings that mean nothing in a graph
-LIMIT = 2**31  # bytes of a file in the format of ONNX
-
-
-@dataclass(frozen=True)
-class Exported:
-    """What was written.
-
-    Attributes:
-        path: The file.
-        size: In bytes.
-        nodes: Of the graph.
-        multiple: Sides of images must be multiples of this; 1 if any will do.
-        difference: The largest one between the file on onnxruntime and torch.
-        compared: Shapes of the images on which they were compared.
-    """
-
-    path: Path
-    size: int
-    nodes: int
-    multiple: int
-    difference: float
-    compared: tuple[tuple[int, ...], ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """In plain types."""
-        return {**asdict(self), "path": str(self.path)}
-
-    def __str__(self) -> str:
-        where = ", ".join("x".join(map(str, shape)) for shape in self.compared)
-        takes = "any sides" if self.multiple == 1 else f"sides in multiples of {self.multiple}"
-        return (
-            f"{self.path}: {self.size / 1e6:.1f} MB, {self.nodes} nodes, takes {takes}\n"
-            f"the same as torch on onnxruntime: within {self.difference:.1g} at {where}"
-        )
 
 
 def export_onnx(
@@ -69,7 +33,7 @@ def export_onnx(
     channels: int | None = None,
     multiple: int | None = None,
     output: Output = None,
-    winograd: bool = True,
+    target: str = "cpu",
     overwrite: bool = False,
     **settings: Any,
 ) -> Exported:
@@ -89,8 +53,8 @@ def export_onnx(
         channels: Of an image, if the first convolution does not tell.
         multiple: What sides must be multiples of; found out if None.
         output: Where the logits are in what the model returns.
-        winograd: Whether to write convolutions of many channels with fewer products, for CPUs;
-            libraries for GPUs have such schemes of their own.
+        target: ``cpu`` writes convolutions of many channels with fewer products (Winograd);
+            ``any`` leaves them to the runtime, as is best on a GPU.
         overwrite: Whether to replace a file.
         **settings: Of ``InTEnt``: ``step``, ``lambdas``, ``strategy``, ``statistics``,
             ``variance``, ``topk``, ``ties``, ``empty``, ``activation``.
@@ -111,16 +75,19 @@ def export_onnx(
     """
     path = Path(path)
     require(path, overwrite)
+    from sitta.adaptation import InTEnt
+    from sitta.export.build import NOT_KEPT, write
+    from sitta.export.passes import TARGETS
+
     useless = [name for name in NOT_KEPT if name in settings]
     if useless:
         raise InvalidSetting(f"A graph has no use for {', '.join(useless)}.", fix="leave it out")
-    from sitta.adaptation import InTEnt
-    from sitta.export.build import Choices, write
-
+    if target not in TARGETS:
+        raise unknown_name("target", target, TARGETS)
     method = InTEnt(model, output=output, **settings)
-    told = _told(model, card, preprocess, classes)
-    named = classes is not None
-    return write(method, path, Choices(told, channels, multiple, named, winograd))
+    how: Any = {"channels": channels, "multiple": multiple, "target": target}
+    card = _card(model, card, preprocess, classes)
+    return write(method, path, card, named=classes is not None, **how)
 
 
 def require(path: Path, overwrite: bool) -> None:
@@ -142,45 +109,23 @@ def _is_there(package: str) -> bool:
         return False
 
 
-def _told(
+def _card(
     model: nn.Module,
     card: Mapping[str, Any] | None,
     preprocess: Preprocess | Mapping[str, Any] | None,
     classes: Sequence[str] | None,
 ) -> dict[str, Any]:
     """The card of the file."""
-    known = getattr(model, "card", None)
-    found = {**(known if isinstance(known, dict) else {}), **(card or {})}
+    own = getattr(model, "card", None)
+    whole = {**(own if isinstance(own, dict) else {}), **(card or {})}
     if preprocess is not None:
-        found["preprocess"] = (
-            dict(preprocess) if isinstance(preprocess, Mapping) else preprocess.as_dict()
-        )
+        plain = dict(preprocess) if isinstance(preprocess, Mapping) else preprocess.as_dict()
+        whole["preprocess"] = plain
     if classes is not None:
-        found["classes"] = list(classes)
+        whole["classes"] = list(classes)
     try:
-        plain: dict[str, Any] = json.loads(json.dumps(found))
+        return dict(json.loads(json.dumps(whole)))
     except (TypeError, ValueError) as error:
         raise InvalidSetting(
             f"The card cannot be written as JSON ({error}).", allowed="plain numbers, text, lists"
         ) from error
-    return plain
-
-
-def about(method: InTEnt, activation: str, multiple: int, card: Mapping[str, Any]) -> str:
-    """What the file says about itself, as ``runs.manifest`` reads it."""
-    from sitta.settings import rules
-
-    settings = {name: getattr(method, name) for name in rules(method) if name not in NOT_KEPT}
-    told = {"format": 1, "version": __version__, "method": method.name, "settings": settings}
-    told |= {"lambdas": method.grid, "activation": activation, "multiple": multiple}
-    return json.dumps({**told, "card": dict(card)})
-
-
-def require_small(parameters: int) -> None:
-    """Refuse a network that one file cannot hold."""
-    if parameters * 4 >= LIMIT:
-        raise UnsupportedModel(
-            "The model is too large for one ONNX file.",
-            allowed=f"{LIMIT // 4:,} parameters",
-            got=f"{parameters:,}",
-        )

@@ -10,44 +10,30 @@ import torch
 from torch import Tensor, nn
 
 from sitta.adaptation import InTEnt
-from sitta.entropy import labels, probabilities, probability_entropy, resolve
-from sitta.integration import integrate, weigh
-from sitta.trust import agreement, disagreement, foreground
+from sitta.core.entropy import probabilities, resolve
+from sitta.core.integration import are_usable, integrate, weigh, without_unusable
+from sitta.core.masks import labels
+from sitta.prediction.scores import computed
 
-ANSWERS = (
-    "probability",
-    "mask",
-    "members",
-    "weights",
-    "entropies",
-    "usable",
-    "agreement",
-    "uncertainty",
-    "disagreement",
-)
+COMPUTED = computed()
+ANSWERS = ("probability", "mask", "members", "weights", "entropies", "usable", *COMPUTED)
 
 
 class Answers(nn.Module):
-    """From the logits of all members ``(K, N, C, *S)`` to all that ``ANSWERS`` names.
-
-    Args:
-        method: The same InTEnt.
-    """
+    """From the logits of all members ``(K, N, C, *S)`` to all that ``ANSWERS`` names."""
 
     def __init__(self, method: InTEnt) -> None:
         super().__init__()
-        self.method = [method]  # not a child: its network is none of this graph's business
+        self.method = [method]  # in a list, so that its network is not part of this graph
 
     def forward(self, logits: Tensor) -> tuple[Tensor, ...]:
         """In the order of ``ANSWERS``."""
         method = self.method[0]
         activation = resolve(method.activation, logits.shape[2])
-        figures = method.figures(logits, activation)
-        usable = logits.flatten(2).isfinite().all(dim=2) & figures.isfinite()  # (K, N)
-        shape = (*usable.shape, *[1] * (logits.dim() - 2))
-        logits = torch.where(usable.view(shape), logits, 0.0)
-        figures = torch.where(usable, figures, 1.0)
-        weights = weigh(method.strategy, torch.where(usable, figures, torch.inf), method.topk)
+        scores = method.scores(logits, activation)
+        usable = are_usable(logits, scores)  # (K, N)
+        logits, scores = without_unusable(logits, scores, usable)
+        weights = weigh(method.strategy, torch.where(usable, scores, torch.inf), method.topk)
         members = probabilities(logits.flatten(0, 1), activation).unflatten(0, usable.shape)
         whole = integrate(members, weights, method.strategy, activation, method.ties)
         return (
@@ -55,9 +41,7 @@ class Answers(nn.Module):
             labels(whole, activation),
             members,
             weights,
-            figures,
+            scores,
             usable,
-            agreement(foreground(members, activation), usable),
-            probability_entropy(whole, activation),
-            disagreement(members, activation, usable),
+            *(compute(whole, members, usable, activation) for compute in COMPUTED.values()),
         )

@@ -4,74 +4,103 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from sitta._util.files import atomic_write
+from sitta._util.settings import constraints
+from sitta._version import __version__
 from sitta.adaptation import InTEnt
-from sitta.entropy import resolve
+from sitta.core.entropy import resolve
+from sitta.core.integration import shared_strategies
 from sitta.errors import InvalidSetting, UnsupportedModel
-from sitta.export import Exported, about, check, require_small
+from sitta.export import check
 from sitta.export.answers import ANSWERS, Answers
-from sitta.export.members import members, sides
-from sitta.export.mixing import Rows
-from sitta.export.nodes import prune
+from sitta.export.nodes import Nodes, prune
+from sitta.export.rewrite import Rewriter, sides
 from sitta.export.trace import OPSET, export, quiet, to_onnx, trace
-from sitta.integration import STRATEGIES
-from sitta.storage import finished
+from sitta.inference.backends.manifest import Manifest
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto
 
-OUTPUTS = (*ANSWERS, "distance", "tiny")
 IR = 10  # of ONNX's formats
+NOT_KEPT = ("members_at_once", "rho")  # settings that mean nothing in a graph
+LIMIT = 2**31  # bytes of a file in the format of ONNX
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What ``export_onnx`` was told apart from the method."""
+class Exported:
+    """The file that was written."""
 
-    card: Mapping[str, Any]
-    channels: int | None
-    multiple: int | None
-    named: bool = False  # whether the card's classes are those that the user gave
-    winograd: bool = True
+    path: Path
+    size: int  # in bytes
+    nodes: int  # of the graph
+    multiple: int  # sides of images must be multiples of this; 1 if any will do
+    difference: float  # the largest between the file on onnxruntime and torch
+    compared: tuple[tuple[int, ...], ...]  # shapes of the images on which they were compared
+
+    def as_dict(self) -> dict[str, Any]:
+        """In plain types."""
+        return {**asdict(self), "path": str(self.path)}
+
+    def __str__(self) -> str:
+        where = ", ".join("x".join(map(str, shape)) for shape in self.compared)
+        takes = "any sides" if self.multiple == 1 else f"sides in multiples of {self.multiple}"
+        return (
+            f"{self.path}: {self.size / 1e6:.1f} MB, {self.nodes} nodes, takes {takes}\n"
+            f"the same as torch on onnxruntime: within {self.difference:.1g} at {where}"
+        )
 
 
-def write(method: InTEnt, path: Path, choices: Choices) -> Exported:
-    """Build the graph of a method, write it, and see that it says what torch says."""
+def write(
+    method: InTEnt,
+    path: Path,
+    card: Mapping[str, Any],
+    *,
+    channels: int | None = None,
+    multiple: int | None = None,
+    named: bool = False,
+    target: str = "cpu",
+) -> Exported:
+    """Build the graph of a method, write it, and check that it gives the numbers of torch.
+
+    The arguments are those of ``export_onnx``; ``named`` says whether the classes of the card are
+    those that the user gave.
+    """
     import onnx
 
     require_exportable(method)
-    channels, rank = choices.channels or method.census.in_channels, method.census.rank
+    channels, rank = channels or method.census.in_channels, method.census.rank
     if channels is None or rank is None:
         raise UnsupportedModel(
-            "No convolution of the model tells how many channels an image has.",
+            "No convolution of the model says how many channels an image has.",
             fix="say so (channels=, --channels)",
         )
     method = replace(method, model=copy.deepcopy(method.model).cpu().float())
-    traced = trace(method.model, method.output, channels, rank, choices.multiple)
+    traced = trace(method.model, method.output, channels, rank, multiple)
     outputs = sides(traced.model.graph.output[0])[1]
     activation = resolve(method.activation, outputs)
-    card = with_classes(choices, outputs, activation)
+    card = with_classes(card, named, outputs, activation)
     multiple = 1 if traced.pads else traced.multiple
-    rows = Rows.of(method.grid, method.statistics == "captured", method.variance == "unbiased")
-    pads = traced.multiple if traced.pads else None
-    nodes = members(traced.model.graph, traced.statistics, rows, pads, choices.winograd)
-    graph = _joined(
-        (nodes.nodes, [*traced.model.graph.initializer, *nodes.constants.values()]),
-        answers(method, outputs, rank),
-        _signature(len(method.grid), channels, outputs, rank, activation == "softmax"),
-    )
+    grow = traced.multiple if traced.pads else 1
+    plain = traced.model.graph
+    nodes = Rewriter(plain, traced.statistics, method.rows, grow, target).nodes
+    shape = ["N", channels, *"DHW"[-rank:]]
+    image = onnx.helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, shape)
+    graph = _joined(nodes, plain.initializer, answers(method, outputs, rank).graph, image)
     model = onnx.helper.make_model(
         graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR
     )
     model.producer_name = "sitta"
-    onnx.helper.set_model_props(model, {"sitta": about(method, activation, multiple, card)})
+    settings = {name: getattr(method, name) for name in constraints(method) if name not in NOT_KEPT}
+    manifest = Manifest(__version__, method.name, settings, method.grid, activation, card, multiple)
+    onnx.helper.set_model_props(model, manifest.write())
     given = check.images(channels, rank, traced.multiple, traced.pads)
-    with finished(path) as draft:
+    with atomic_write(path) as draft:
         onnx.save(model, draft)
         difference = check.compare(draft, method, activation, given)
     compared = tuple(tuple(image.shape) for image in given)
@@ -80,30 +109,37 @@ def write(method: InTEnt, path: Path, choices: Choices) -> Exported:
 
 def require_exportable(method: InTEnt) -> None:
     """Refuse what a graph cannot hold."""
-    if STRATEGIES[method.strategy].figure == "sharpness":
+    if method.needs_own_passes:
         raise InvalidSetting(
-            "The strategy 'sharpness' needs gradients, which a graph for inference has not.",
-            allowed=", ".join(n for n, s in STRATEGIES.items() if s.figure != "sharpness"),
+            f"The strategy '{method.strategy}' needs gradients, which an ONNX graph cannot take.",
+            allowed=", ".join(shared_strategies()),
         )
-    require_small(method.census.parameters)
+    if method.census.parameters * 4 >= LIMIT:
+        raise UnsupportedModel(
+            "The model is too large for one ONNX file.",
+            allowed=f"{LIMIT // 4:,} parameters",
+            got=f"{method.census.parameters:,}",
+        )
 
 
-def with_classes(choices: Choices, outputs: int, activation: str) -> dict[str, Any]:
-    """The card, with a name for each class that the model tells apart, background first."""
+def with_classes(
+    card: Mapping[str, Any], named: bool, outputs: int, activation: str
+) -> dict[str, Any]:
+    """The card, with a name for each class of the model, background first."""
     count = outputs if activation == "softmax" else outputs + 1
-    known = choices.card.get("classes")
-    if (2 if known is None else len(known)) == count:  # without names, there are two
-        return dict(choices.card)
+    names = card.get("classes")
+    if (2 if names is None else len(names)) == count:  # without names, there are two
+        return dict(card)
     usual = ["foreground"] if count == 2 else [f"class {n}" for n in range(1, count)]
-    if known is not None and choices.named:
+    if names is not None and named:
         plural = "s" if outputs > 1 else ""
         raise InvalidSetting(
-            "The names of the classes do not fit what the model tells apart.",
+            "The names of the classes do not fit the classes of the model.",
             allowed=f"{count} names, background first, for {outputs} output{plural} ({activation})",
-            got=", ".join(map(str, known)),
+            got=", ".join(map(str, names)),
             fix=f"such as {','.join(['background', *usual])}, or leave them out",
         )
-    return {**choices.card, "classes": ["background", *usual]}
+    return {**card, "classes": ["background", *usual]}
 
 
 def answers(method: InTEnt, channels: int, rank: int) -> ModelProto:
@@ -115,64 +151,44 @@ def answers(method: InTEnt, channels: int, rank: int) -> ModelProto:
         return to_onnx(export(Answers(method), (example,), dynamic))
 
 
-def _joined(first: Any, second: ModelProto, signature: tuple[Any, Any]) -> GraphProto:
-    """One graph, of which nothing tells where on which machine it was made."""
+def _joined(members: Nodes, weights: Iterable[Any], second: GraphProto, image: Any) -> GraphProto:
+    """One graph, without traces of the machine that made it."""
     from onnx import helper
 
-    nodes, constants = first
-    graph = second.graph
-    given = {graph.input[0].name: "logits"}
-    given |= {o.name: name for o, name in zip(graph.output, ANSWERS, strict=True)}
-    doubled = len(given) <= len(ANSWERS)  # one tensor is two outputs
-    if doubled:
+    names = {second.input[0].name: "logits"}
+    names |= {o.name: name for o, name in zip(second.output, ANSWERS, strict=True)}
+    if len(names) <= len(ANSWERS):
         raise UnsupportedModel("Two outputs of the graph are one and the same tensor.")
-
-    def renamed(names: Iterable[str]) -> list[str]:
-        return [given.get(n, f"answers_{n}") if n else n for n in names]
-
-    for node in graph.node:
-        inputs, outputs = renamed(node.input), renamed(node.output)
-        del node.input[:], node.output[:]
-        node.input.extend(inputs)
-        node.output.extend(outputs)
-    for constant in graph.initializer:
+    for node in second.node:
+        for tensors in (node.input, node.output):
+            tensors[:] = [names.get(n, f"answers_{n}") if n else n for n in tensors]
+    outputs = _outputs(second)
+    for constant in second.initializer:
         constant.name = f"answers_{constant.name}"
-    whole = helper.make_graph(
-        [*nodes, *graph.node], "sitta", *signature, [*constants, *graph.initializer]
-    )
-    for i, node in enumerate(whole.node):
+    constants = [*weights, *members.constants.values(), *second.initializer]
+    nodes = [*members.nodes, *second.node]
+    graph = helper.make_graph(nodes, "sitta", [image], outputs, constants)
+    for part in (*graph.node, *graph.initializer):
+        part.ClearField("doc_string")
+        del part.metadata_props[:]
+    for i, node in enumerate(graph.node):
         node.name = f"node_{i}"
-        node.ClearField("doc_string")
-        del node.metadata_props[:]
-    for constant in whole.initializer:
-        constant.ClearField("doc_string")
-        del constant.metadata_props[:]
-    prune(whole)
-    return whole
+    prune(graph)
+    return graph
 
 
-def _signature(
-    count: int, channels: int, outputs: int, rank: int, softmax: bool
-) -> tuple[Any, Any]:
-    """Input and outputs with their types and sides."""
+def _outputs(second: GraphProto) -> list[Any]:
+    """All outputs with their types and sides, of which those that vary get plain names."""
     from onnx import TensorProto, helper
 
-    space = list("DHW"[-rank:])
-    mask = ["N", *space] if softmax or outputs == 1 else ["N", outputs, *space]
-    shapes: dict[str, list[Any]] = {
-        "probability": ["N", outputs, *space],
-        "mask": mask,
-        "members": [count, "N", outputs, *space],
-        "weights": [count, "N"],
-        "entropies": [count, "N"],
-        "usable": [count, "N"],
-        "agreement": ["N"],
-        "uncertainty": ["N", *space],
-        "disagreement": ["N", *space],
-        "distance": ["N"],
-        "tiny": [],
-    }
-    kinds = {"mask": TensorProto.INT64, "usable": TensorProto.BOOL, "tiny": TensorProto.BOOL}
+    _, batch, _, *space = sides(second.input[0])
+    axes = {batch: "N", **dict(zip(space, "DHW"[-len(space) :], strict=True))}
     tensor = helper.make_tensor_value_info
-    image = tensor("image", TensorProto.FLOAT, ["N", channels, *space])
-    return [image], [tensor(n, kinds.get(n, TensorProto.FLOAT), shapes[n]) for n in OUTPUTS]
+    return [
+        *(
+            tensor(name, o.type.tensor_type.elem_type, [axes.get(side, side) for side in sides(o)])
+            for o, name in zip(second.output, ANSWERS, strict=True)
+        ),
+        tensor("distance", TensorProto.FLOAT, ["N"]),
+        tensor("tiny", TensorProto.BOOL, []),
+    ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +12,29 @@ import torch
 from torch import Tensor
 
 from sitta.adaptation import InTEnt
-from sitta.data.picture import Array
-from sitta.entropy import Activation, probability_entropy
+from sitta.core.entropy import Activation
+from sitta.core.integration import ballots, integrate, weigh
+from sitta.data.image import Array
 from sitta.errors import SittaError
-from sitta.integration import ballots, integrate, weigh
-from sitta.ort import runtime, session
-from sitta.trust import agreement, disagreement, foreground
+from sitta.inference.backends.ort import runtime, session
+from sitta.prediction.scores import computed
 
 TOLERANCE = 1e-4
+REPORT = "use the model in torch, and report this with the model's code"
 
 
 def images(channels: int, rank: int, multiple: int, pads: bool) -> list[Tensor]:
     """Images to compare on: of two sizes and numbers, noise on a slope, from 0 to 1."""
-    maps = 4 if rank < 3 else 2  # a single value in the deepest map would tell nothing
+    maps = 4 if rank < 3 else 2  # a single value in the deepest map has no variance
     side = multiple * max(maps, -(-16 // multiple))
     odd = 3 if pads and multiple > 1 else 0  # sides that do not fit
     sizes = [[side + i * multiple for i in range(rank)], [side + multiple - odd] * rank]
     noise = torch.Generator().manual_seed(0)
-    found = []
-    for number, size in enumerate(sizes, start=1):
-        slope = torch.linspace(0.2, 0.8, size[-1]).expand(number, channels, *size)
-        found.append((slope + 0.2 * torch.randn(slope.shape, generator=noise)).clamp(0, 1))
-    return found
+    slopes = [
+        torch.linspace(0.2, 0.8, size[-1]).expand(number, channels, *size)
+        for number, size in enumerate(sizes, start=1)
+    ]
+    return [(x + 0.2 * torch.randn(x.shape, generator=noise)).clamp(0, 1) for x in slopes]
 
 
 def compare(path: Path, method: InTEnt, activation: Activation, given: list[Tensor]) -> float:
@@ -40,75 +42,68 @@ def compare(path: Path, method: InTEnt, activation: Activation, given: list[Tens
 
     Members and their entropies are compared with those of torch; what follows from them, with what
     follows in torch from the graph's own. So rounding cannot grow on its way through a hard mask or
-    a small range of entropies, and a mistake cannot hide behind it.
-
-    Raises:
-        SittaError: It exceeds ``TOLERANCE``.
+    a small range of entropies, and a mistake cannot hide behind it. Above ``TOLERANCE`` it raises.
     """
-    run = _runner(path)
+    with _explained():
+        graph = session(path)
     worst = 0.0
     for image in given:
-        found = run(image)
-        for name, apart in differences(found, method, activation, image).items():
+        with _explained():
+            outputs = _outputs(graph, image)
+        for name, apart in differences(outputs, method, activation, image).items():
             if not apart <= TOLERANCE:
                 raise SittaError(
                     f"The graph is not what the model is: {name} differs by {apart:.2g} from "
                     f"torch on {' x '.join(map(str, image.shape))}. No file was written.",
                     allowed=f"{TOLERANCE:g}",
-                    fix="use the model in torch, and report this with the model's code",
+                    fix=REPORT,
                 )
             worst = max(worst, apart)
     return worst
 
 
-def _runner(path: Path) -> Callable[[Tensor], dict[str, Array]]:
-    """From images to the outputs of a graph, by name."""
+def _outputs(graph: Any, image: Tensor) -> dict[str, Array]:
+    names = [output.name for output in graph.get_outputs()]
+    return dict(zip(names, graph.run(None, {"image": image.numpy()}), strict=True))
 
-    def failed(error: Exception) -> SittaError:
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say what onnxruntime cannot do."""
+    try:
+        yield
+    except Exception as error:  # onnxruntime's own kinds have no base but this
         said = " ".join(str(error).split())[:300]
-        return SittaError(
+        raise SittaError(
             f"onnxruntime {runtime().__version__} cannot run the graph of this model ({said}). "
             "No file was written.",
-            fix="use the model in torch, and report this with the model's code",
-        )
-
-    try:
-        graph = session(path)
-    except Exception as error:  # onnxruntime's own kinds have no base but this
-        raise failed(error) from error
-    names = [output.name for output in graph.get_outputs()]
-
-    def run(image: Tensor) -> dict[str, Array]:
-        try:
-            return dict(zip(names, graph.run(None, {"image": image.numpy()}), strict=True))
-        except Exception as error:  # as above
-            raise failed(error) from error
-
-    return run
+            fix=REPORT,
+        ) from error
 
 
 def differences(
-    found: dict[str, Array], method: InTEnt, activation: Activation, image: Tensor
+    outputs: dict[str, Array], method: InTEnt, activation: Activation, image: Tensor
 ) -> dict[str, float]:
     """By what each output differs, in the way that ``compare`` says."""
     theirs = method(image).arrays()
-    mine: dict[str, Any] = {name: torch.from_numpy(value) for name, value in found.items()}
+    mine: dict[str, Any] = {name: torch.from_numpy(value) for name, value in outputs.items()}
     members, usable, weights = mine["members"], mine["usable"], mine["weights"]
     hard = [ballots(m, activation).flatten(2) for m in (members, torch.tensor(theirs["members"]))]
     same = (hard[0] == hard[1]).all(dim=2).numpy()  # (K, N): no pixel is tied
-    figures = torch.where(usable, mine["entropies"], torch.inf)
+    scores = torch.where(usable, mine["entropies"], torch.inf)
     whole = integrate(members, weights, method.strategy, activation, method.ties)
     far = theirs["distance"]
     return {
-        "members": _apart(found["members"], theirs["members"]),
-        "usable": float((found["usable"] != theirs["usable"]).any()),
-        "entropies": _apart(found["entropies"][same], theirs["entropies"][same]),
-        "distance": _apart(found["distance"] / (1 + far), far / (1 + far)),
-        "weights": _apart(weights, weigh(method.strategy, figures, method.topk)),
+        "members": _apart(outputs["members"], theirs["members"]),
+        "usable": float((outputs["usable"] != theirs["usable"]).any()),
+        "entropies": _apart(outputs["entropies"][same], theirs["entropies"][same]),
+        "distance": _apart(outputs["distance"] / (1 + far), far / (1 + far)),
+        "weights": _apart(weights, weigh(method.strategy, scores, method.topk)),
         "probability": _apart(mine["probability"], whole),
-        "uncertainty": _apart(mine["uncertainty"], probability_entropy(whole, activation)),
-        "agreement": _apart(mine["agreement"], agreement(foreground(members, activation), usable)),
-        "disagreement": _apart(mine["disagreement"], disagreement(members, activation, usable)),
+        **{
+            name: _apart(mine[name], compute(whole, members, usable, activation))
+            for name, compute in computed().items()
+        },
     }
 
 

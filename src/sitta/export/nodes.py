@@ -11,27 +11,17 @@ import numpy as np
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
 
-    from sitta.data.picture import Array
+    from sitta.data.image import Array
 
 
 class Nodes:
-    """A list of nodes that grows, and the constants that they use.
-
-    Args:
-        prefix: What the names of all that is added begin with.
-
-    Example:
-        >>> nodes = Nodes("demo")
-        >>> double = nodes("Add", "x", "x")
-        >>> nodes("Mul", double, nodes.constant(0.5)), [n.op_type for n in nodes.nodes]
-        ('demo_2_mul', ['Add', 'Mul'])
-    """
+    """A list of nodes that grows, and the constants that they use; names begin with a prefix."""
 
     def __init__(self, prefix: str) -> None:
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, TensorProto] = {}
         self._prefix, self._numbers = prefix, count()
-        self._known: dict[tuple[Any, ...], str] = {}
+        self._names: dict[tuple[Any, ...], str] = {}
 
     def __call__(self, kind: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         """Add a node of one output, and return the name of that."""
@@ -50,24 +40,19 @@ class Nodes:
         if array.dtype == np.float64:
             array = array.astype(np.float32)
         key = (array.dtype.str, array.shape, array.tobytes())
-        if key not in self._known:
-            name = self._known[key] = f"{self._prefix}_{next(self._numbers)}_constant"
+        if key not in self._names:
+            name = self._names[key] = f"{self._prefix}_{next(self._numbers)}_constant"
             self.constants[name] = numpy_helper.from_array(array, name)
-        return self._known[key]
+        return self._names[key]
 
 
 def after(nodes: Iterable[NodeProto], names: set[str]) -> set[str]:
-    """Names of all that is computed, directly or not, from some tensors; and those themselves.
-
-    Args:
-        nodes: In the order of computation.
-        names: Of the tensors to begin with.
-    """
-    found = set(names)
+    """Names of tensors and of all that nodes, in their order, compute from them."""
+    reached = set(names)
     for node in nodes:
-        if found.intersection(node.input):
-            found.update(filter(None, node.output))  # "" stands for what is left out
-    return found
+        if reached.intersection(node.input):
+            reached.update(filter(None, node.output))  # "" stands for what is left out
+    return reached
 
 
 def prune(graph: GraphProto) -> None:

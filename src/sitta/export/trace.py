@@ -8,116 +8,97 @@ import math
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
+from sitta.core.norm import MixedNorm, StatisticsMixer
+from sitta.core.twin import Output, logits_of, twin
 from sitta.errors import UnsupportedModel
 from sitta.models import UNet
-from sitta.statistics import MixedNorm, Mixing
-from sitta.twin import Output, logits_of, twin
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 OPSET = 18  # of ONNX: onnxruntime 1.14 and OpenVINO 2023.1 know it
-PROBES = {1: 256, 2: 64, 3: 32}  # sides of the image that tells the stride, by their number
+PROBES = {1: 256, 2: 64, 3: 32}  # sides of the image that shows the stride, by their number
 LARGER = 4  # a network may need a larger multiple than its stride: this many doublings
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A plain forward pass as a graph.
+    """A plain forward pass as a graph."""
 
-    Attributes:
-        model: With one input, and the logits as its only output.
-        statistics: Names of the running means of the network's BatchNorms.
-        multiple: Sides are multiples of this.
-        pads: Whether the network itself grows sides to multiples, and cuts its logits back.
-    """
-
-    model: ModelProto
-    statistics: set[str]
-    multiple: int
-    pads: bool
+    model: ModelProto  # of one input, and the logits as its only output
+    statistics: set[str]  # names of the running means of layers that mix
+    multiple: int  # sides are multiples of this
+    pads: bool  # whether the network itself grows sides to multiples, and cuts its logits back
 
 
 class Plain(nn.Module):
-    """A network in float32 on the CPU, as it is at inference, that returns its logits alone.
-
-    Args:
-        model: The user's network, only read.
-        output: How to find the logits in what it returns.
-    """
+    """A network in float32 on the CPU, as it is at inference, that returns its logits alone."""
 
     def __init__(self, model: nn.Module, output: Output = None) -> None:
         super().__init__()
-        self.network = copy.deepcopy(twin(model, Mixing())[0]).cpu().float()
+        self.network = copy.deepcopy(twin(model, SourceStatistics())[0]).cpu().float()
         self.output = output
         for module in self.network.modules():
             if isinstance(module, MixedNorm):
-                _plain_norm(module)
+                _prepare(module)
             elif isinstance(module, _ConvNd) and module.bias is None:
                 # torch 2.13 translates a Conv3d without a bias to one of the wrong shape.
                 module.bias = nn.Parameter(torch.zeros(module.out_channels))
 
     def forward(self, rows: Tensor) -> Tensor:
         """Logits ``(N, C, *S)``."""
-        return logits_of(self.network(rows), self.output, rows)
+        return logits_of(self.network(rows), self.output, rows.shape)
 
     @property
     def statistics(self) -> set[str]:
         """Names of the running means."""
-        norms = ((n, m) for n, m in self.named_modules() if isinstance(m, _BatchNorm))
-        return {f"{name}.running_mean" for name, norm in norms if norm.running_mean is not None}
+        return {name for name, _ in self.named_buffers() if name.endswith(".onnx_mean")}
 
 
-class PlainNorm(_BatchNorm):
-    """A BatchNorm at inference, of any rank."""
+class SourceStatistics(StatisticsMixer):
+    """Normalises at the source's statistics, by operations that become one ONNX node each."""
 
-    def _check_input_dim(self, x: Tensor) -> None:
-        """Whatever the network does, it did so before."""
-
-
-class RowNorm(_BatchNorm):
-    """A BatchNorm without running statistics: each row by itself, as ``Mixing`` has it."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise each row and channel by its own statistics."""
-        return F.instance_norm(x, weight=self.weight, bias=self.bias, eps=self.eps)
+    def normalise(self, layer: Any, x: Tensor, out: Tensor | None) -> Tensor:
+        """As BatchNormalization; without running statistics, each row by itself."""
+        by = {"weight": layer.onnx_weight, "bias": layer.onnx_bias, "eps": layer.adapter.eps(layer)}
+        if not hasattr(layer, "onnx_mean"):
+            return F.instance_norm(x, **by)
+        return F.batch_norm(x, layer.onnx_mean, layer.onnx_var, **by)
 
 
-def _plain_norm(norm: MixedNorm) -> None:
-    """Turn a ``MixedNorm`` back, in place, into what it was, with a scale and a shift."""
-    kind = next(base for base in type(norm).__bases__ if base is not MixedNorm)
-    if kind.__module__.startswith("torch."):
-        kind = PlainNorm if norm.running_mean is not None else RowNorm
-    norm.__class__ = kind
-    for name, value in (("weight", 1.0), ("bias", 0.0)):
-        if getattr(norm, name) is None:
-            setattr(norm, name, nn.Parameter(torch.full((norm.num_features,), value)))
+def _prepare(layer: MixedNorm) -> None:
+    """Give a layer the tensors that its node takes."""
+    adapter = layer.adapter
+    if not adapter.exports:
+        raise UnsupportedModel(
+            f"Layer '{layer.label}' is a {adapter.family}, which has no form in ONNX: its adapter "
+            f"{type(adapter).__name__} declares none.",
+            fix="use the model in torch, or let the adapter declare exports = True",
+        )
+    (weight, bias), ones = adapter.affine(layer), torch.ones(adapter.features(layer))
+    tensors = {"weight": ones if weight is None else weight}
+    tensors["bias"] = 0 * ones if bias is None else bias
+    tensors |= zip(("mean", "var"), adapter.source(layer) or (), strict=False)
+    for name, tensor in tensors.items():
+        layer.register_buffer(f"onnx_{name}", tensor.detach())
 
 
 def trace(
     model: nn.Module, output: Output, channels: int, rank: int, multiple: int | None = None
 ) -> Traced:
-    """Trace a network.
+    """Trace a network for images of any number and sides.
 
-    Args:
-        model: The network, only read.
-        output: How to find the logits in what it returns.
-        channels: Of an image.
-        rank: Its sides: 2 or 3.
-        multiple: Of what the sides of an image are multiples; found out if None.
-
-    Raises:
-        UnsupportedModel: torch.export or its translation to ONNX cannot do it.
+    Sides are multiples of ``multiple``; if it is None, of the least that works. What torch.export
+    or its translation to ONNX cannot do raises ``UnsupportedModel``.
     """
     plain = Plain(model, output)
     pads = isinstance(plain.network, UNet)
@@ -130,8 +111,7 @@ def trace(
         multiples = [least * 2**i for i in range(LARGER)]
     with torch.no_grad(), quiet():
         program, fitting = _exported(plain, channels, rank, multiples)
-        onnx = to_onnx(program)
-    return Traced(onnx, plain.statistics, fitting, pads)
+        return Traced(to_onnx(program), plain.statistics, fitting, pads)
 
 
 def _exported(
@@ -152,11 +132,7 @@ def _exported(
 
 
 def export(module: nn.Module, example: tuple[Tensor], dynamic: dict[int, Any]) -> Any:
-    """The module as a program of torch.export, for sizes that vary.
-
-    Raises:
-        UnsupportedModel: It cannot be exported.
-    """
+    """The module as a program of torch.export, for sizes that vary."""
     try:
         return torch.export.export(module, example, dynamic_shapes=(dynamic,), strict=False)
     except Exception as error:  # torch has many kinds, and a user's model its own
@@ -171,42 +147,33 @@ def export(module: nn.Module, example: tuple[Tensor], dynamic: dict[int, Any]) -
 
 
 def to_onnx(program: Any) -> ModelProto:
-    """An exported program as ONNX, without the optimiser, whose time grows with its square.
-
-    Raises:
-        UnsupportedModel: An operation has no translation.
-    """
+    """An exported program as ONNX, without the optimiser, whose time grows with its square."""
+    how: Any = {"dynamo": True, "optimize": False, "external_data": False, "verbose": False}
     try:
-        found = torch.onnx.export(
-            program,
-            dynamo=True,
-            optimize=False,
-            external_data=False,
-            opset_version=OPSET,
-            verbose=False,
-        )
+        exported = torch.onnx.export(program, opset_version=OPSET, **how)
     except Exception as error:  # as above
         lines = re.sub(r"\x1b\[\d*m", "", str(error)).splitlines()
         said = next((line for line in lines if "No ONNX function" in line), lines[0])
         raise UnsupportedModel(
             f"The model cannot be translated to ONNX ({said.strip()[:300]})."
         ) from error
-    assert found is not None  # noqa: S101  (it is for dynamo=True)
-    proto: ModelProto = found.model_proto
+    assert exported is not None  # noqa: S101  (it is for dynamo=True)
+    proto: ModelProto = exported.model_proto
     return proto
 
 
 def _stride(plain: Plain, channels: int, rank: int) -> int:
     """How much smaller the smallest map inside the network is than the image."""
-    side, found = PROBES[rank], [1]
+    side, strides = PROBES[rank], [1]
 
     def watch(_module: nn.Module, _inputs: Any, out: Any) -> None:
         if isinstance(out, Tensor) and out.dim() == rank + 2 and out.shape[2:].numel() > 1:
-            found.append(math.ceil(side / min(out.shape[2:])))
+            strides.append(math.ceil(side / min(out.shape[2:])))
 
-    hooks = [m.register_forward_hook(watch) for m in plain.modules()]
     try:
-        with torch.no_grad():
+        with torch.no_grad(), ExitStack() as hooks:
+            for module in plain.modules():
+                hooks.enter_context(module.register_forward_hook(watch))
             plain(torch.zeros(1, channels, *[side] * rank))
     except RuntimeError as error:
         sides = " x ".join([str(side)] * rank)
@@ -215,15 +182,12 @@ def _stride(plain: Plain, channels: int, rank: int) -> int:
             fix="say how many channels it takes (channels=, --channels) and what its sides must "
             "be multiples of (multiple=, --multiple)",
         ) from error
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return max(found)
+    return max(strides)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what the exporter has to say about itself."""
+    """Without the messages of the exporter."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -2,71 +2,47 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
+from jinja2.utils import htmlsafe_json_dumps
 
-from sitta.pages import fill
-from sitta.storage import finished
+from sitta._util.files import atomic_write
+from sitta._util.plain import plain
+from sitta.prediction.notes import flagged, note
+from sitta.prediction.scores import DOUBT, score_text, shown
+from sitta.report.html import fill
 
-ASIDES = frozenset(
-    {"equal-entropies", "no-reliable-pixel", "no-statistics", "tiny-feature-map", "zero-gradient"}
-)  # notes that say how it went, and are no reason for a person to look
-DIGITS = 4  # significant ones, of every figure on the page
+DIGITS = 4  # significant ones, of every number on the page
 
 _KEPT = ("name", "kind", "shape", "slices", "shown", "doubt", "output", "lambdas", "source_member")
-_FIGURES = (
-    "slice",
-    "agreement",
-    "uncertainty",
-    "disagreement",
-    "change",
-    "distance",
-    "area_source",
-    "area",
-    "notes",
-    "seconds",
-    "weights",
-    "entropies",
-)
 
 
-def write(
-    path: Path,
-    run: Mapping[str, Any],
-    records: Sequence[Mapping[str, Any]],
-    explanations: Mapping[str, str] | None = None,
-) -> None:
-    """Write the report of a run, whole or not at all.
+def write(path: Path, run: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> None:
+    """Write the report of a run, whole or not at all, in place of an older one.
 
-    Args:
-        path: Where to; an older report there is replaced.
-        run: What was run: ``title``, ``model``, ``model_hash``, ``method``, ``settings``,
-            ``started``, ``seconds``, ``counts``, ``failures``, ``versions``, ``machine``.
-        records: One for each input file, in any order, each with its ``picture``.
-        explanations: A plain sentence for each code of a note, such as ``sitta.trust.NOTES``.
-            A code without one stands for itself.
+    ``run`` has ``title``, ``model``, ``model_hash``, ``method``, ``settings``, ``started``,
+    ``seconds``, ``counts``, ``failures``, ``versions`` and ``machine``. ``records`` are one for
+    each input file, in any order, each with its ``picture``.
     """
-    page = render(run, records, explanations or {})
-    with finished(Path(path)) as draft:
+    page = render(run, records)
+    with atomic_write(Path(path)) as draft:
         draft.write_bytes(page.encode("utf-8", "replace"))  # file names need not be Unicode
 
 
-def render(
-    run: Mapping[str, Any],
-    records: Sequence[Mapping[str, Any]],
-    explanations: Mapping[str, str],
-) -> str:
+def render(run: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str:
     """The text of the page; see ``write``."""
     cards = sorted((_card(record) for record in records), key=lambda card: -(card["doubt"] or 0))
     codes = Counter(code for card in cards for code in card["codes"])
-    sentences = {code: explanations.get(code, code) for code in sorted(codes)}
+    scores = [score.describe() for score in shown()]
+    data = {
+        "records": cards,
+        "notes": {n.code: [n.severity, n.sentence, n.advice] for n in map(note, sorted(codes))},
+        "scores": scores,
+    }
     return fill(
         Path(__file__).with_name("report.html"),
         title=run["title"],
@@ -74,37 +50,36 @@ def render(
         facts=_facts(run),
         cards=len(cards),
         look=sum(card["look"] for card in cards),
-        notes=[(code, sentences[code], number) for code, number in codes.most_common()],
-        data=_json({"records": cards, "explanations": sentences, "asides": sorted(ASIDES)}),
+        notes=[(code, note(code).sentence, number) for code, number in codes.most_common()],
+        scores=scores,
+        # Nothing in it can end the element it stands in, whatever the names of the files are.
+        data=htmlsafe_json_dumps(plain(data, DIGITS), allow_nan=False, separators=(",", ":")),
     )
 
 
 def _card(record: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs of a record: all of the slice that is shown, little of the others."""
-    rows, shown = record["rows"], record["rows"][record["shown"]]
-    codes = sorted({code for row in rows for code in row["notes"]})
+    rows, row = record["rows"], record["rows"][record["shown"]]
+    codes = sorted({code for one in rows for code in one["notes"]})
     return {
         **{name: record[name] for name in _KEPT},
-        "doubt": _plain(record["doubt"]),
-        "row": {name: shown[name] for name in _FIGURES},
-        "agreements": [row["agreement"] for row in rows] if len(rows) > 1 else [],
-        "noted": {i: row["notes"] for i, row in enumerate(rows) if row["notes"]},
+        "doubt": plain(record["doubt"], DIGITS),
+        "row": {name: value for name, value in row.items() if name not in ("file", "areas")},
+        "scores": [score_text(score, row) for score in shown() if score is not DOUBT],
+        "agreements": [one["agreement"] for one in rows] if len(rows) > 1 else [],
+        "noted": {i: one["notes"] for i, one in enumerate(rows) if one["notes"]},
         "codes": codes,
-        "look": not ASIDES.issuperset(codes),
+        "look": flagged(codes),
         "picture": record["picture"],
     }
 
 
 def _facts(run: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The summary of the run as pairs of a label and words."""
-    facts = [
-        ("Model", run["model"]),
-        ("Method", run["method"]),
-        ("Started", _moment(str(run["started"]))),
-        ("Took", _duration(float(run["seconds"]))),
-        ("Machine", run["machine"]),
-    ]
-    return [(label, str(words)) for label, words in facts if words]
+    started, took = _moment(str(run["started"])), _duration(float(run["seconds"]))
+    shown = {**run, "started": started, "took": took}
+    names = ("model", "method", "started", "took", "machine")
+    return [(name.capitalize(), str(shown[name])) for name in names if shown[name]]
 
 
 def _moment(stamp: str) -> str:
@@ -119,22 +94,3 @@ def _duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _json(values: Any) -> Markup:
-    """JSON that cannot end the element that it stands in, whatever the names of the files are."""
-    text = json.dumps(_plain(values), allow_nan=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)  # noqa: S704  (nothing in it can open or close an element)
-
-
-def _plain(values: Any) -> Any:
-    """Short figures, and None for those that are not finite: JSON has no word for them."""
-    if isinstance(values, Mapping):
-        return {str(name): _plain(value) for name, value in values.items()}
-    if isinstance(values, (list, tuple)):
-        return [_plain(value) for value in values]
-    if isinstance(values, float):
-        return float(f"{values:.{DIGITS}g}") if math.isfinite(values) else None
-    return values

@@ -5,27 +5,16 @@
   const CHART = { width: 300, height: 76, left: 24, right: 292, top: 8, bottom: 58 };
 
   const $ = (id) => document.getElementById(id);
-  const { records, explanations, asides } = JSON.parse($("data").textContent);
+  const { records, notes: declared, scores } = JSON.parse($("data").textContent);
   const view = { source: true, mask: true, heat: false };
   let [shown, current] = [[], null];
 
   // Words
 
   const fixed = (value, digits) => (value === null ? "–" : value.toFixed(digits));
-  const share = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
   const unit = (value, digits, name) =>
     value === null ? "not measured" : `${value.toFixed(digits)} ${name}`;
 
-  const FIGURES = {
-    Agreement: ["between members", (row) => fixed(row.agreement, 3)],
-    Change: ["by adapting", (row) => (row.change === null ? "no source" : fixed(row.change, 3))],
-    Foreground: ["before → after", (row) =>
-      (row.area_source === null ? "" : `${share(row.area_source)} → `) + share(row.area)],
-    Distance: ["from training images", (row) => unit(row.distance, 2, "nats")],
-    Uncertainty: ["a pixel", (row) => unit(row.uncertainty, 3, "bit")],
-    Disagreement: ["a pixel", (row) => unit(row.disagreement, 3, "bit")],
-    Time: ["", (row) => unit(row.seconds, 2, "s")],
-  };
   const meaning = {};
   for (const word of document.querySelectorAll("#words dt"))
     meaning[word.textContent] = word.nextElementSibling.textContent;
@@ -82,10 +71,12 @@
           make("span", {}, "0.5"), make("span", {}, "1 bit"))));
   }
 
-  function figures({ row }) {
-    return make("dl.figures", {}, ...Object.entries(FIGURES).map(([name, [hint, words]]) =>
-      make("div", { title: meaning[name] },
-        make("dt", {}, `${name} `, make("small", {}, hint)), make("dd", {}, words(row)))));
+  function list(record) {
+    const time = ["Time", "", unit(record.row.seconds, 2, "s")];
+    const listed = record.scores.map((text, k) => [scores[k].title, scores[k].hint, text]);
+    return make("dl.scores", {}, ...[...listed, time].map(([title, hint, text]) =>
+      make("div", { title: meaning[title] },
+        make("dt", {}, `${title} `, make("small", {}, hint)), make("dd", {}, text))));
   }
 
   function member(record, k) {
@@ -121,7 +112,7 @@
     const line = known.map(([i, value], n) => `${n ? "L" : "M"}${x(i)} ${y(value)}`).join("");
     const marks = Object.entries(record.noted).map(([i, codes]) =>
       make("circle.noted", { cx: x(i), cy: y(values[i] ?? 0), r: 3.5 },
-        make("title", {}, `Slice ${i}: ${codes.map((code) => explanations[code]).join(" ")}`)));
+        make("title", {}, `Slice ${i}: ${codes.map((code) => declared[code][1]).join(" ")}`)));
     const low = known.reduce((a, b) => (b[1] < a[1] ? b : a), known[0] || [0, 0]);
     const words = `Agreement of ${values.length} slices, lowest ${fixed(low[1], 3)} ` +
       `at slice ${low[0]}; ${marks.length} with notes; slice ${record.shown} is shown`;
@@ -150,9 +141,11 @@
       return ` In ${count} of ${record.slices} slices${also}.`;
     };
     const order = [...here, ...record.codes.filter((code) => !here.includes(code))];
-    return make("ul.notes", {}, ...order.map((code) =>
-      make(asides.includes(code) ? "li.aside" : "li", {}, explanations[code] + where(code),
-        make("code", {}, code))));
+    return make("ul.notes", {}, ...order.map((code) => {
+      const [severity, sentence, advice] = declared[code];
+      return make(`li.${severity}`, {}, sentence + where(code), " ", make("small", {}, advice),
+        make("code", {}, code));
+    }));
   }
 
   function head(record, id) {
@@ -173,7 +166,7 @@
     record.full = true;
     record.card.append(
       make("div.body", {}, record.codes.length ? notes(record) : null, main(record),
-        make("div.second", {}, heat(record), slices(record)), figures(record)),
+        make("div.second", {}, heat(record), slices(record)), list(record)),
       members(record));
     record.card.classList.add("full");
   }
@@ -181,11 +174,11 @@
   // Filter and sort
 
   const first = { // the smallest comes first, what is unknown last
-    doubt: (record) => -(record.doubt ?? -Infinity),
-    agreement: (record) => record.row.agreement ?? Infinity,
-    change: (record) => -(record.row.change ?? -Infinity),
     name: () => 0,
+    doubt: (record) => -(record.doubt ?? -Infinity),
   };
+  for (const { name, better } of scores)
+    first[name] ??= ({ row }) => (better === "higher" ? row[name] : -(row[name] ?? -Infinity)) ?? Infinity;
   const byName = new Intl.Collator(undefined, { numeric: true });
   for (const record of records) record.folded = record.name.toLocaleLowerCase();
 

@@ -1,4 +1,4 @@
-"""Random changes of training images, by MONAI's transforms. Off unless asked for."""
+"""Random changes of training images, by MONAI's transforms. Off by default."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ STRENGTH = {"light": 0.5, "strong": 1.0}
 
 
 class Augment:
-    """Changes intensity and geometry of images and masks alike.
+    """Random intensity of images, and random geometry of images and masks alike.
 
-    Every change is drawn from the seed, the epoch and the row alone, so that a run that was
-    interrupted draws the same ones.
-
-    Args:
-        name: ``light`` or ``strong``.
-        seed: Of the run.
+    Every change is drawn from the seed, the epoch and the row alone, so that an interrupted run
+    draws the same ones.
     """
 
     def __init__(self, name: str, seed: int) -> None:
@@ -29,18 +25,16 @@ class Augment:
         self, images: Tensor, masks: Tensor, epoch: int, rows: list[int]
     ) -> tuple[Tensor, Tensor]:
         """Images ``(B, C, *s)`` and masks ``(B, *s)``, changed."""
-        changed = [
-            self._one(image, mask, (self.seed * 100_003 + epoch) * 1_000_003 + row)
-            for image, mask, row in zip(images, masks, rows, strict=True)
-        ]
-        return torch.stack([x for x, _ in changed]), torch.stack([y for _, y in changed])
-
-    def _one(self, image: Tensor, mask: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-        self.transform.set_random_state(seed=seed % 2**32)
-        found: dict[str, Any] = self.transform({"image": image, "mask": mask[None].float()})
-        changed = found["image"].as_tensor()
-        low, high = changed.amin(), changed.amax()
-        return (changed - low) / (high - low).clamp(min=1e-6), found["mask"].as_tensor()[0].long()
+        new_images, new_masks = [], []
+        for image, mask, row in zip(images, masks, rows, strict=True):
+            seed = (self.seed * 100_003 + epoch) * 1_000_003 + row
+            self.transform.set_random_state(seed=seed % 2**32)
+            changed: dict[str, Any] = self.transform({"image": image, "mask": mask[None].float()})
+            values = changed["image"].as_tensor()
+            low, high = values.amin(), values.amax()
+            new_images.append((values - low) / (high - low).clamp(min=1e-6))
+            new_masks.append(changed["mask"].as_tensor()[0].long())
+        return torch.stack(new_images), torch.stack(new_masks)
 
 
 def _transforms(strength: float) -> Any:

@@ -1,4 +1,4 @@
-"""The loop: epochs of steps, a validation after each, the best weights kept."""
+"""The training loop: epochs of steps, a validation after each, the best weights kept."""
 
 from __future__ import annotations
 
@@ -11,59 +11,47 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sitta.data.samples import Samples
 from sitta.training.augmentation import Augment
-from sitta.training.journal import Epoch
+from sitta.training.callback import Callback
 from sitta.training.recipe import Recipe
-from sitta.training.samples import Samples
-from sitta.training.watch import Watch
+from sitta.training.run_folder import Epoch
 
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}  # forward alone is a third faster
 
 
 @dataclass
 class Fit:
-    """A network in training.
+    """A network in training."""
 
-    Args:
-        net: The network, which is trained in place.
-        recipe: How.
-        train: Images to learn from.
-        held_out: Images to validate on.
-        device: Where to compute.
-
-    Attributes:
-        history: Figures of the epochs that are done.
-        best: Best validation Dice so far.
-        weights: The weights that reached it.
-    """
-
-    net: nn.Module
+    net: nn.Module  # trained in place
     recipe: Recipe
     train: Samples
-    held_out: Samples
+    held_out: Samples  # to validate on
     device: torch.device
-    history: list[Epoch] = field(default_factory=list)
-    best: float = -1.0
-    weights: dict[str, Tensor] = field(default_factory=dict)
+    history: list[Epoch] = field(default_factory=list)  # epochs that are done
+    best: float = -1.0  # best validation Dice so far
+    weights: dict[str, Tensor] = field(default_factory=dict)  # that reached it
 
     def __post_init__(self) -> None:
         pixels = self.train.masks[0].numel()
         self.epochs, self.steps = self.recipe.length(len(self.train), pixels)
-        layout = LAYOUTS[self.train.images.dim()]
-        self.net.to(self.device, memory_format=layout)  # type: ignore[call-overload]
+        self.layout = LAYOUTS[self.train.images.dim()]
+        self.net.to(self.device, memory_format=self.layout)  # type: ignore[call-overload]
         for module in self.net.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.momentum = self.recipe.momentum
         self.forward: Callable[[Tensor], Tensor] = self.net
         self.optimiser = torch.optim.Adam(self.net.parameters(), lr=self.recipe.rate, fused=True)
-        self.schedule = _schedule(self.optimiser, self.recipe, self.epochs * self.steps)
+        self.schedule: torch.optim.lr_scheduler.OneCycleLR | None = None
+        if self.recipe.schedule == "one-cycle":
+            total = max(2, self.epochs * self.steps)
+            self.schedule = torch.optim.lr_scheduler.OneCycleLR(
+                self.optimiser, self.recipe.rate, total_steps=total, cycle_momentum=False
+            )
         name = self.recipe.augment
         self.augment = None if name == "none" else Augment(name, self.recipe.seed)
         self.loss = Loss(self.recipe)
-
-    def compile(self) -> None:
-        """Run training steps through ``torch.compile``."""
-        self.forward = torch.compile(self.net)
 
     @property
     def best_epoch(self) -> int:
@@ -72,34 +60,37 @@ class Fit:
         return next(reached, 0)
 
     @property
-    def finished(self) -> bool:
-        """Whether all epochs are done, or patience has run out.
+    def minutes(self) -> float:
+        """Time of the epochs that are done."""
+        return round(sum(row.seconds for row in self.history) / 60, 2)
 
-        Patience starts with the first foreground that is found: small organs take their time.
-        """
+    @property
+    def is_finished(self) -> bool:
+        """Whether all epochs are done, or patience has run out."""
         done, patience = len(self.history), self.recipe.patience or self.epochs
+        # Patience starts with the first correct foreground: small organs take longer.
         return done >= self.epochs or (self.best > 0 and done - self.best_epoch >= patience)
 
-    def epoch(self, watch: Watch) -> Epoch:
+    def epoch(self, watch: Callback) -> Epoch:
         """One pass over the training images, then validation."""
         start, number = time.perf_counter(), len(self.history) + 1
         devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):  # the user's own random numbers stay theirs
+        with torch.random.fork_rng(devices=devices):  # the caller's random state stays as it is
             torch.manual_seed(self.recipe.seed * 100_003 + number)
             losses = self._pass(number, watch)
-        rate = self.optimiser.param_groups[0]["lr"]
+        rate = float(self.optimiser.param_groups[0]["lr"])
         dice = validate(self.net, self.held_out, self.device)
         better = dice > self.best
         if better:
             self.best = dice
             self.weights = {k: v.detach().cpu().clone() for k, v in self.net.state_dict().items()}
-        seconds = time.perf_counter() - start
-        row = Epoch(number, sum(losses), *losses, dice, float(rate), round(seconds, 3))
+        seconds = round(time.perf_counter() - start, 3)
+        row = Epoch(number, sum(losses), *losses, dice, rate, seconds)
         self.history.append(row)
         watch.epoch(row, better)
         return row
 
-    def _pass(self, number: int, watch: Watch) -> tuple[float, float]:
+    def _pass(self, number: int, watch: Callback) -> tuple[float, float]:
         """Mean cross-entropy and mean Dice loss, as weighted by the recipe."""
         self.net.train()
         total = torch.zeros(2)
@@ -120,11 +111,10 @@ class Fit:
         images, masks = self.train.images[rows], self.train.masks[rows]
         if self.augment is not None:
             images, masks = self.augment(images, masks, number, rows.tolist())
-        layout = LAYOUTS[images.dim()]
-        return images.to(self.device).contiguous(memory_format=layout), masks.to(self.device)
+        return images.to(self.device).contiguous(memory_format=self.layout), masks.to(self.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on as if nothing had happened."""
+        """All that is needed to continue to the same weights."""
         return {
             "net": self.net.state_dict(),
             "optimiser": self.optimiser.state_dict(),
@@ -135,20 +125,13 @@ class Fit:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Continue from a saved state."""
         self.net.load_state_dict(state["net"])
         self.optimiser.load_state_dict(state["optimiser"])
         if self.schedule:
             self.schedule.load_state_dict(state["schedule"])
         self.history = [Epoch(**row) for row in state["history"]]
         self.best, self.weights = state["best"], state["weights"]
-
-
-def _schedule(optimiser: torch.optim.Optimizer, recipe: Recipe, steps: int) -> Any | None:
-    if recipe.schedule == "constant":
-        return None
-    cycle = torch.optim.lr_scheduler.OneCycleLR
-    return cycle(optimiser, recipe.rate, total_steps=max(2, steps), cycle_momentum=False)
 
 
 class Loss:
@@ -184,7 +167,7 @@ def validate(net: nn.Module, samples: Samples, device: torch.device, batch: int 
         layout = LAYOUTS[images.dim()]
         logits = net(images.to(device).contiguous(memory_format=layout)).cpu()
         classes = max(2, logits.shape[1])
-        found = (logits[:, 0] > 0).long() if logits.shape[1] == 1 else logits.argmax(dim=1)
-        maps = [F.one_hot(m, classes).movedim(-1, 1)[:, 1:] for m in (found, masks)]
+        labels = (logits[:, 0] > 0).long() if logits.shape[1] == 1 else logits.argmax(dim=1)
+        maps = [F.one_hot(m, classes).movedim(-1, 1)[:, 1:] for m in (labels, masks)]
         scores.append(compute_dice(*maps, include_background=True, ignore_empty=False))
     return float(torch.cat(scores).mean())

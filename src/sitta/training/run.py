@@ -10,41 +10,31 @@ from typing import Any
 
 import torch
 
+from sitta._util.devices import pick_device
 from sitta._version import __version__
+from sitta.calibration.limits import limits
 from sitta.data.domains import Domain
 from sitta.data.preprocess import Preprocess
-from sitta.devices import pick_device
+from sitta.data.samples import Samples, Split, load, split
 from sitta.models import UNet, save
-from sitta.training.calibrate import limits
-from sitta.training.journal import Journal
+from sitta.training.callback import Callback
 from sitta.training.loop import Fit
 from sitta.training.recipe import Recipe
-from sitta.training.samples import Samples, load
-from sitta.training.split import Split, split
-from sitta.training.watch import Watch
+from sitta.training.run_folder import RunFolder
 
 SAVE_EVERY = 20.0  # seconds: what a crash may cost
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to train. Two runs of one job on one machine give the same weights, bit for bit.
+    """A model to train. Two runs of one job on one machine give the same weights, bit for bit."""
 
-    Attributes:
-        domain: Where the images and masks are.
-        recipe: How to train.
-        preprocess: What the network takes.
-        preset: Of the U-Net.
-        classes: Names of the foreground classes.
-        note: The licence of the data, or what else a user of the model should know.
-    """
-
-    domain: Domain
+    domain: Domain  # its images and masks
     recipe: Recipe = field(default_factory=Recipe)
     preprocess: Preprocess = field(default_factory=Preprocess)
-    preset: str = "compact"
-    classes: tuple[str, ...] = ("foreground",)
-    note: str = ""
+    preset: str = "compact"  # of the U-Net
+    classes: tuple[str, ...] = ("foreground",)  # names of the classes from 1 on
+    note: str = ""  # for users of the model, such as the licence of the data
 
     @property
     def name(self) -> str:
@@ -52,7 +42,7 @@ class Job:
         return f"{self.domain.task}-{self.domain.name}"
 
     def settings(self) -> dict[str, Any]:
-        """All that decides the weights, but the data and the machine."""
+        """All that decides the weights, except the data and the machine."""
         return {
             "masks": self.domain.masks,
             "recipe": self.recipe.as_dict(),
@@ -73,23 +63,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to.
+    """The result of a run."""
 
-    Attributes:
-        checkpoint: The file with the best weights.
-        dice: The validation Dice that they reached.
-        epoch: When.
-        epochs: Epochs that were run.
-        minutes: Time that they took.
-        how: How images were held out, in words.
-    """
-
-    checkpoint: Path
-    dice: float
-    epoch: int
-    epochs: int
-    minutes: float
-    how: str
+    checkpoint: Path  # with the best weights
+    dice: float  # their validation Dice
+    epoch: int  # that reached it
+    epochs: int  # that were run
+    minutes: float  # that they took
+    how: str  # images were held out, in words
 
 
 def train(
@@ -100,7 +81,7 @@ def train(
     overwrite: bool = False,
     compiled: bool = False,
     device: str = "auto",
-    watch: Watch | None = None,
+    watch: Callback | None = None,
     save_every: float = SAVE_EVERY,
 ) -> Result:
     """Train a network on the images of one domain.
@@ -108,102 +89,81 @@ def train(
     Args:
         job: What to train.
         out: Folder for the checkpoint, the log, the curve and the state.
-        resume: Go on with the run in ``out``; the weights come out as if never interrupted.
-        overwrite: Begin anew in a folder that holds a run.
+        resume: Continue the run in ``out``; the weights are those of an uninterrupted run.
+        overwrite: Start again in a folder that holds a run.
         compiled: Use ``torch.compile``.
         device: ``cpu``, ``cuda``, or ``auto``: a GPU if there is one.
-        watch: Is told of every step and epoch.
+        watch: Receives every step and epoch.
         save_every: Seconds between saved states.
     """
-    watch = watch or Watch()
+    watch = watch or Callback()
     where = pick_device(device)
-    journal = Journal(Path(out), job.name)
-    state = journal.open(resume=resume, overwrite=overwrite)
+    folder = RunFolder(Path(out), job.name)
+    state = folder.open(resume=resume, overwrite=overwrite)
     samples = load(job.domain, job.preprocess, len(job.classes) + 1, watch.files)
     parts = split(samples, job.recipe.validation, job.recipe.seed)
-    _announce(watch, job, samples, parts)
-    settings = {**job.settings(), "data": samples.fingerprint()}
-    journal.write("split.json", _names(samples, parts))
-    fit = Fit(job.network(), job.recipe, samples[parts.train], samples[parts.held_out], where)
-    if compiled:
-        fit.compile()
-    if state is not None:
-        journal.check(state, settings)
-        fit.load_state_dict(state["fit"])
-        watch.say(f"goes on after epoch {len(fit.history)}")
-    about = {"source": str(job.domain), "task": job.domain.task, **settings, "note": job.note}
-    about |= {"images": {"train": len(parts.train), "validation": len(parts.held_out)}}
-    about |= {"split": parts.how, "versions": _versions()}
-    _rounds(fit, Keeper(journal, job, settings, about), watch, save_every)
-    return _result(fit, journal, parts)
-
-
-@dataclass
-class Keeper:
-    """Writes what a run has reached."""
-
-    journal: Journal
-    job: Job
-    settings: dict[str, Any]
-    about: dict[str, Any]
-    kept: float = -1.0
-
-    def keep(self, fit: Fit) -> None:
-        """State, log and curve, and the checkpoint if it is a better one."""
-        self.journal.log(fit.history)
-        if fit.best > self.kept:
-            self.checkpoint(fit)
-            self.kept = fit.best
-        self.journal.save({"settings": self.settings, "fit": fit.state_dict()})
-
-    def checkpoint(self, fit: Fit, finished: bool = False) -> None:
-        """The best weights so far, with their card; limits of trust come once all is done."""
-        net = self.job.network().eval()
-        net.load_state_dict(fit.weights)
-        about = {**self.about, "training": figures(fit)}
-        if finished:
-            about["trust"] = limits(net, fit.held_out)
-        save(net, self.journal.checkpoint, about)
-
-
-def figures(fit: Fit) -> dict[str, Any]:
-    """What the training came to, for the card."""
-    return {
-        "validation_dice": round(fit.best, 6),
-        "epoch": fit.best_epoch,
-        "epochs": len(fit.history),
-        "minutes": round(sum(row.seconds for row in fit.history) / 60, 2),
-    }
-
-
-def _rounds(fit: Fit, keeper: Keeper, watch: Watch, save_every: float) -> None:
-    """Epoch after epoch, until the recipe ends."""
-    watch.begin(fit.epochs, fit.steps, len(fit.history))
-    saved = time.monotonic()
-    try:
-        while not fit.finished:
-            fit.epoch(watch)
-            if time.monotonic() - saved >= save_every:
-                keeper.keep(fit)
-                saved = time.monotonic()
-    finally:
-        watch.end()
-    keeper.keep(fit)
-    keeper.checkpoint(fit, finished=True)  # once more: the card now tells of all epochs
-
-
-def _result(fit: Fit, journal: Journal, parts: Split) -> Result:
-    found = figures(fit)
-    return Result(
-        journal.checkpoint, fit.best, fit.best_epoch, found["epochs"], found["minutes"], parts.how
-    )
-
-
-def _announce(watch: Watch, job: Job, samples: Samples, parts: Split) -> None:
     sides = " x ".join(map(str, samples.images.shape[1:]))
     watch.say(f"{job.domain}: {len(samples)} images of {sides}; {parts.how}")
     if samples.left_out:
         watch.say(f"{samples.left_out} slices without a mask are taken for not annotated")
+    folder.write("split.json", _names(samples, parts))
+    fit = Fit(job.network(), job.recipe, samples[parts.train], samples[parts.held_out], where)
+    if compiled:
+        fit.forward = torch.compile(fit.net)
+    settings = {**job.settings(), "data": samples.fingerprint()}
+    if state is not None:
+        folder.check(state, settings)
+        fit.load_state_dict(state["fit"])
+        watch.say(f"goes on after epoch {len(fit.history)}")
+    writer = CheckpointWriter(folder, job, settings, _about(job, settings, parts))
+    _run_epochs(fit, writer, watch, save_every)
+    done = len(fit.history)
+    return Result(folder.checkpoint, fit.best, fit.best_epoch, done, fit.minutes, parts.how)
+
+
+@dataclass
+class CheckpointWriter:
+    """Writes the state, the log and the best weights of a run."""
+
+    folder: RunFolder
+    job: Job
+    settings: dict[str, Any]
+    about: dict[str, Any]
+    saved: float = -1.0  # validation Dice of the checkpoint on disk
+
+    def keep(self, fit: Fit) -> None:
+        """Write state, log and curve, and the checkpoint if it is a better one."""
+        self.folder.log(fit.history)
+        if fit.best > self.saved:
+            self.checkpoint(fit)
+            self.saved = fit.best
+        self.folder.save({"settings": self.settings, "fit": fit.state_dict()})
+
+    def checkpoint(self, fit: Fit, finished: bool = False) -> None:
+        """Write the best weights with their card; limits of trust only after the last epoch."""
+        net = self.job.network().eval()
+        net.load_state_dict(fit.weights)
+        training = {"validation_dice": round(fit.best, 6), "epoch": fit.best_epoch}
+        training |= {"epochs": len(fit.history), "minutes": fit.minutes}
+        about = {**self.about, "training": training}
+        if finished:
+            about["trust"] = limits(net, fit.held_out)
+        save(net, self.folder.checkpoint, about)
+
+
+def _run_epochs(fit: Fit, writer: CheckpointWriter, watch: Callback, save_every: float) -> None:
+    watch.begin(fit.epochs, fit.steps, len(fit.history))
+    saved = time.monotonic()
+    try:
+        while not fit.is_finished:
+            fit.epoch(watch)
+            if time.monotonic() - saved >= save_every:
+                writer.keep(fit)
+                saved = time.monotonic()
+    finally:
+        watch.end()
+    writer.keep(fit)
+    writer.checkpoint(fit, finished=True)  # again: the card now has all epochs
 
 
 def _names(samples: Samples, parts: Split) -> dict[str, Any]:
@@ -213,5 +173,18 @@ def _names(samples: Samples, parts: Split) -> dict[str, Any]:
     return {"how": parts.how, **named}
 
 
-def _versions() -> dict[str, str]:
-    return {"sitta": __version__, "torch": torch.__version__, "python": platform.python_version()}
+def _about(job: Job, settings: dict[str, Any], parts: Split) -> dict[str, Any]:
+    """The card of the model, except its results."""
+    return {
+        "source": str(job.domain),
+        "task": job.domain.task,
+        **settings,
+        "note": job.note,
+        "images": {"train": len(parts.train), "validation": len(parts.held_out)},
+        "split": parts.how,
+        "versions": {
+            "sitta": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+    }

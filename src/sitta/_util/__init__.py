@@ -1,0 +1,1 @@
+"""Small tools for every layer: files, names, settings, devices, threads, processes, Ray."""

@@ -1,0 +1,1 @@
+"""What a model looks like on images of its own domain."""

@@ -1,0 +1,151 @@
+"""What a run leaves on disk. Every file is whole at any moment, and a record says what is done."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sitta._util.files import atomic_write
+from sitta._util.text import cell
+from sitta.data.images import shareable, stem, suffix, write_map, write_mask
+from sitta.inference.inputs import InputFile
+from sitta.inference.pipeline import FileResult
+from sitta.prediction.scores import SCORES
+
+# What a run makes below its folder begins so: ``masks``, and folders of maps.
+FOLDERS = ("masks", "probability", "uncertainty", "member-")
+CLAIM = ".claim"
+COLUMNS = ("file", "slice", *SCORES, "notes", "seconds")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The folder of a run."""
+
+    folder: Path
+    settings: str  # a fingerprint of those of the run
+    classes: tuple[str, ...]  # names of the foreground classes, for formats that hold them
+    keep_header: bool = False  # whether masks carry free text and extensions of their image's
+
+    def write(self, file: InputFile, result: FileResult, digest: str) -> dict[str, Any]:
+        """Masks and maps of a file, then the record that they are done; without its picture.
+
+        First a claim says whose they are: a run that is killed in between leaves no mask of
+        unknown origin, and no record of other settings beside it.
+        """
+        path = record_path(self.folder, file.name)
+        source = {"source": str(file.path)}
+        claim = {**source, "output": f"masks/{file.output}", "key": {"input": digest}}
+        _keep(path.with_suffix(CLAIM), claim)
+        path.unlink(missing_ok=True)
+        names = result.names(self.classes)
+        masks = {f"masks/{file.output}": (result.mask, names)}
+        if result.mask.ndim == result.image.pixels.ndim:  # several labels: a file each
+            masks = {
+                f"masks/{_numbered(file.output, n)}": (result.mask[n - 1], (name,))
+                for n, name in enumerate(names, start=1)
+            }
+        like = result.image if self.keep_header else shareable(result.image)
+        for name, (mask, labels) in masks.items():
+            write_mask(mask, self.folder / name, like, labels)
+        maps = {f"{name}/{file.output}": values for name, values in result.maps.items()}
+        for name, values in maps.items():
+            write_map(values, self.folder / name, like)
+        written = [*masks, *maps]
+        about = {"output": written[0], "outputs": written, "key": self._key(digest)}
+        record = {**result.record, **source, **about}
+        _keep(path, record)
+        path.with_suffix(CLAIM).unlink(missing_ok=True)
+        del record["picture"]
+        return record
+
+    def done(self, file: InputFile, digest: str) -> dict[str, Any] | None:
+        """The record of a file that is done already, with the same bytes and settings."""
+        try:
+            record = json.loads(record_path(self.folder, file.name).read_text())
+        except (OSError, json.JSONDecodeError):
+            return None
+        there = all((self.folder / name).exists() for name in record["outputs"])
+        record.pop("picture", None)
+        return record if there and record.get("key") == self._key(digest) else None
+
+    def summary(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """``summary.csv``: a row for each image or slice."""
+        lambdas: list[float] = next((r["lambdas"] for r in records), [])
+        parts = ("weight", "entropy", "area")
+        with (
+            atomic_write(self.folder / "summary.csv") as draft,
+            open(draft, "w", encoding="utf-8", newline="") as stream,
+        ):
+            table = csv.writer(stream)
+            table.writerow([*COLUMNS, *(f"{part}@{lam:.2f}" for part in parts for lam in lambdas)])
+            for row in (row for record in records for row in record["rows"]):
+                plain = (" ".join(v) if isinstance(v := row.get(k), list) else v for k in COLUMNS)
+                members = (*row["weights"], *row["entropies"], *row["areas"])
+                table.writerow([*map(cell, plain), *members])
+
+    def sources(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """``outputs.csv``: from which input each mask and map came."""
+        with (
+            atomic_write(self.folder / "outputs.csv") as draft,
+            open(draft, "w", encoding="utf-8", newline="") as stream,
+        ):
+            table = csv.writer(stream)
+            table.writerow(["output", "input", "sha256"])
+            for record in records:
+                came_from = record.get("source", ""), record["key"]["input"]
+                table.writerows(map(cell, (name, *came_from)) for name in record["outputs"])
+
+    def report(self, run: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> None:
+        """``run.json``; and ``report.html``, with pictures, which the records on the disk hold."""
+        from sitta.report.page import write
+
+        with atomic_write(self.folder / "run.json") as draft:
+            draft.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
+        kept = (record_path(self.folder, record["name"]) for record in records)
+        full = [json.loads(path.read_text()) for path in kept]
+        write(self.folder / "report.html", run, full)
+
+    def _key(self, digest: str) -> dict[str, str]:
+        """A record counts as long as neither file nor settings change."""
+        return {"input": digest, "settings": self.settings}
+
+
+def origin(folder: Path, name: str) -> dict[str, Any] | None:
+    """The record of an input of this name, or the claim of a run that was stopped."""
+    path = record_path(folder, name)
+    for place in (path, path.with_suffix(CLAIM)):
+        with suppress(OSError, json.JSONDecodeError):
+            kept: dict[str, Any] = json.loads(place.read_text())
+            return kept
+    return None
+
+
+def record_path(folder: Path, name: str) -> Path:
+    """Where a run keeps what it found out about an input."""
+    short = hashlib.sha256(os.fsencode(name)).hexdigest()[:24]
+    return folder / ".sitta" / f"{short}.json"
+
+
+def written_bytes(folder: Path, record: Mapping[str, Any]) -> int:
+    """Bytes on the disk of what a run wrote about an input."""
+    paths = [record_path(folder, record["name"]), *(folder / name for name in record["outputs"])]
+    return sum(path.stat().st_size for path in paths)
+
+
+def _keep(path: Path, record: Mapping[str, Any]) -> None:
+    content = json.dumps(record).encode()
+    with atomic_write(path, len(content)) as draft:
+        draft.write_bytes(content)
+
+
+def _numbered(output: str, number: int) -> str:
+    path = Path(output)
+    return (path.parent / f"{stem(path)}-{number}{suffix(path)}").as_posix()

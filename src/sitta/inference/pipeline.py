@@ -1,0 +1,181 @@
+"""One file: read, adapt each of its slices, and bring the masks back to its geometry."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sitta.core.masks import labels
+from sitta.data.image import Array
+from sitta.data.images import Image, read
+from sitta.data.preprocess import InverseTransform, Preprocess
+from sitta.inference.inputs import InputFile
+from sitta.prediction.record import PredictionRecord
+
+Adapt = Callable[[Array], PredictionRecord]
+
+
+@dataclass(frozen=True, eq=False)
+class FileResult:
+    """The result of one file."""
+
+    image: Image  # as read
+    mask: Array  # in the geometry of the file, (*S), or (C, *S) if there are several labels
+    maps: dict[str, Array]  # more maps in that geometry, by name
+    record: dict[str, Any]  # everything for the summary and the report, in plain types
+    placement: InverseTransform  # where the model's inputs lie in the file
+    classes: int = 1  # how many foreground classes or labels the model tells apart
+
+    def names(self, classes: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of the classes: those of the model if there is one for each, else numbers."""
+        if len(classes) == self.classes:
+            return classes
+        return tuple(f"class {n}" for n in range(1, self.classes + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedFile:
+    """A file that is read and ready for the model."""
+
+    file: InputFile
+    image: Image
+    values: Array  # what the model takes, (N, C, *S)
+    inverse: InverseTransform
+    seconds: float  # that reading took
+    digest: str  # of its bytes, if its record is kept
+
+    def goes_with(self, other: PreparedFile) -> bool:
+        """Whether both are one image of the same size, so that one pass can do both."""
+        return len(self.values) == 1 and self.values.shape == other.values.shape
+
+
+def prepare_file(
+    file: InputFile,
+    preprocess: Preprocess,
+    pixel_size: tuple[float, ...] | None = None,
+    digest: str = "",
+    reader: Callable[[Path], Image] = read,
+) -> PreparedFile:
+    """Read a file and bring it to what the model takes."""
+    start = time.perf_counter()
+    image = reader(file.path)
+    ready = preprocess.apply(image, pixel_size)
+    seconds = time.perf_counter() - start
+    return PreparedFile(file, image, ready.values, ready.inverse, seconds, digest)
+
+
+def predict_prepared(
+    files: Sequence[PreparedFile], adapt: Adapt, save: frozenset[str], at_once: int = 8
+) -> list[FileResult]:
+    """Adapt to a file, ``at_once`` slices in one pass; or to several images of one size at once.
+
+    Maps to save: ``probability``, ``uncertainty``, ``disagreement``, ``members``; and ``labels``,
+    the mask of each member ``(K, *S)``.
+    """
+    start, first = time.perf_counter(), files[0].values
+    if len(files) > 1:
+        parts = [[p] for p in adapt(np.concatenate([file.values for file in files]))]
+    else:
+        parts = [[adapt(first[n : n + at_once]) for n in range(0, len(first), at_once)]]
+    share = (time.perf_counter() - start) / len(files)
+    return [_result(file, p, save, share) for file, p in zip(files, parts, strict=True)]
+
+
+def _result(
+    prepared: PreparedFile, parts: list[PredictionRecord], save: frozenset[str], seconds: float
+) -> FileResult:
+    """What is written about a file, from the predictions of its slices in their order."""
+    image, first = prepared.image, parts[0]
+    took = {"seconds": round(prepared.seconds + seconds, 4)}
+    slices = (row for part in parts for row in part.rows())
+    rows = [{"file": prepared.file.name, "slice": n, **r, **took} for n, r in enumerate(slices)]
+    shown = max(range(len(rows)), key=lambda n: (rows[n]["doubt"], rows[n]["area"]))
+    if len(rows) == 1:
+        rows[0]["slice"] = None
+    record = {
+        "name": prepared.file.name,
+        "kind": image.kind,
+        "shape": list(image.geometry.shape),
+        "slices": len(rows),
+        "shown": shown,
+        "doubt": rows[shown]["doubt"],
+        "lambdas": first.lambdas.tolist(),
+        "source_member": first.anchor,
+        "activation": first.activation,
+        "limits": first.limits.describe(),
+        "rows": rows,
+        "picture": _picture([one for part in parts for one in part][shown]),
+    }
+    mask, maps = _restored(parts, prepared.inverse, save)
+    classes = first.probability.shape[1] - (first.activation == "softmax")
+    return FileResult(image, mask, maps, record, prepared.inverse, classes)
+
+
+def _restored(
+    parts: list[PredictionRecord], inverse: InverseTransform, save: frozenset[str]
+) -> tuple[Array, dict[str, Array]]:
+    """The mask and the maps that are asked for, in the geometry of the file."""
+    first = parts[0]
+
+    def restore(values: Iterable[Array]) -> Array:
+        return inverse.restore(np.concatenate(list(values)))  # (C, *S)
+
+    def mask_of(maps: Array) -> Array:
+        return np.asarray(labels(maps[None], first.activation)[0], dtype=np.uint8)
+
+    probability = restore(p.probability for p in parts)
+    maps: dict[str, Array] = {}
+    if "probability" in save:
+        maps |= _channels("probability", probability, first.activation)
+    for name in sorted(save & {"uncertainty", "disagreement"}, reverse=True):
+        maps[name] = restore(p.computed[name][:, None] for p in parts)[0]
+    masks: list[Array] = []
+    several = [p.members for p in parts if p.members is not None]
+    if several and save & {"members", "labels"}:
+        for k, lam in enumerate(first.lambdas):  # one by one: a volume's maps may be large
+            member = restore(m[k] for m in several)
+            masks.append(mask_of(member))
+            if "members" in save:
+                maps |= _channels(f"member-{lam:.2f}", member, first.activation)
+    if "labels" in save and masks:
+        maps["labels"] = np.stack(masks)
+    return mask_of(probability), maps
+
+
+def _channels(name: str, maps: Array, activation: str) -> dict[str, Array]:
+    """One map as it is; of several classes or labels, one each but the background."""
+    if len(maps) == 1:
+        return {name: maps[0]}
+    first = 1 if activation == "softmax" else 0
+    return {f"{name}-{c}": maps[c] for c in range(first, len(maps))}
+
+
+def _picture(p: PredictionRecord) -> dict[str, Any]:
+    """What the report shows of one slice; of a volume, its slice with most foreground."""
+    from sitta.report.card_image import card_image
+
+    sides = p.images.ndim - 2
+
+    def classes(mask: Array) -> Array:
+        """One class per pixel; of several labels, whether any is set."""
+        return mask if mask.ndim == sides else np.asarray(mask.max(axis=0))
+
+    mask = classes(p.mask[0])
+    at = int((mask > 0).sum(axis=(1, 2)).argmax()) if sides == 3 else 0
+
+    def cut(values: Array) -> Array:
+        return values[..., at, :, :] if sides == 3 else values
+
+    source, members = p.source_mask, p.member_masks
+    return card_image(
+        cut(p.images[0]),
+        None if source is None else cut(classes(source[0])),
+        cut(mask),
+        [] if members is None else [cut(classes(member[0])) for member in members],
+        cut(p.computed["uncertainty"][0]),
+    )

@@ -1,0 +1,123 @@
+"""Predict files one after the other: what is broken fails alone, what is done is skipped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sitta._util.deadline import Expired, deadline
+from sitta._version import __version__
+from sitta.errors import DiskFull, InvalidImage, SittaError
+from sitta.inference.backends.onnx import Graph
+from sitta.inference.inputs import InputFile
+from sitta.inference.loading import Loaded, load_model
+from sitta.inference.outputs import Outputs
+from sitta.inference.pipeline import FileResult, PreparedFile, predict_prepared, prepare_file
+from sitta.inference.request import Request
+
+ON_GPU = 8  # files in one pass on a GPU, which six members of one small image do not fill
+
+Record = dict[str, Any]
+Attempt = tuple[InputFile, Record | None, str]  # a file with its record, or with what went wrong
+
+
+class Worker:
+    """Holds a model, predicts files with it and writes the results to a folder."""
+
+    def __init__(
+        self, request: Request, out: Path, overwrite: bool = False, threads: int | None = None
+    ) -> None:
+        self.request, self.overwrite = request, overwrite
+        self.loaded = load_model(request.model, request.weights, request.preprocess, threads)
+        self.adapt = self.loaded.adapter(request, threads)
+        settings = fingerprint(request, self.loaded)
+        self.outputs = Outputs(out, settings, self.loaded.classes, request.keep_header)
+        model = self.loaded.model
+        on_gpu = not isinstance(model, Graph) and any(p.is_cuda for p in model.parameters())
+        self.batch = request.batch or (ON_GPU if on_gpu else 1)
+
+    def open(self, file: InputFile) -> Record | PreparedFile:
+        """The record of a file that was done before; else the file, ready for the model."""
+        limit = self.request.file_timeout
+        try:
+            with deadline(limit):
+                digest = file.digest()
+                if not self.overwrite and (record := self.outputs.done(file, digest)):
+                    return {**record, "before": True}
+                return prepare_file(file, self.loaded.preprocess, self.request.pixel_size, digest)
+        except Expired:
+            raise InvalidImage(
+                f"{file.path} could not be read within {limit:g} seconds.",
+                fix="check that it is not damaged, or allow more time with --file-timeout",
+            ) from None
+
+    def predict(self, files: Sequence[PreparedFile]) -> list[FileResult]:
+        """One file; or images of equal size, in one pass."""
+        save = frozenset(self.request.save)
+        return predict_prepared(files, self.adapt, save, self.request.at_once)
+
+    def write(self, prepared: PreparedFile, result: FileResult) -> Record:
+        """Put a result on the disk."""
+        record = self.outputs.write(prepared.file, result, prepared.digest)
+        return {**record, "before": False}
+
+
+def attempts(worker: Worker, files: Iterable[InputFile]) -> Iterator[Attempt]:
+    """All files; neighbours of equal size, as many as the worker takes at once, in one pass."""
+    group: list[PreparedFile] = []
+    for file in files:
+        try:
+            opened = worker.open(file)
+        except Exception as error:
+            yield file, None, sentence(file, error)
+            continue
+        if not isinstance(opened, PreparedFile):
+            yield file, opened, ""
+            continue
+        if group and not opened.goes_with(group[0]):
+            yield from _emptied(worker, group)
+        group.append(opened)
+        if len(group) == worker.batch:
+            yield from _emptied(worker, group)
+    yield from _emptied(worker, group)
+
+
+def _emptied(worker: Worker, group: list[PreparedFile]) -> Iterator[Attempt]:
+    """Images in one pass. If that fails, each by itself, so that only what is broken is lost."""
+    results: list[FileResult] = []
+    if len(group) > 1:
+        with suppress(Exception):
+            results = worker.predict(group)
+    for number, prepared in enumerate(group):
+        file = prepared.file
+        try:
+            result = results[number] if results else worker.predict([prepared])[0]
+            yield file, worker.write(prepared, result), ""
+        except DiskFull:  # no fault of this file: all others would fail as well
+            raise
+        except Exception as error:
+            yield file, None, sentence(file, error)
+    group.clear()
+
+
+def sentence(file: InputFile, error: Exception) -> str:
+    """What went wrong with a file."""
+    if isinstance(error, SittaError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}: {error.filename or file.path}"
+    return f"{file.path}: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def fingerprint(request: Request, loaded: Loaded) -> str:
+    """Changes with anything that changes a result."""
+    parts: list[Any] = [loaded.digest, request.method, sorted(request.settings.items())]
+    parts += [sorted(request.save), request.window, request.statistics]
+    parts += [loaded.preprocess.as_dict(), __version__]
+    parts += [request.pixel_size] if request.pixel_size else []
+    parts += ["keep header"] if request.keep_header else []
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

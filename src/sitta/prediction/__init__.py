@@ -1,0 +1,1 @@
+"""What a method returns: the record, its scores and notes, and how they are shown."""

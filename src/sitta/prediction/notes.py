@@ -1,0 +1,186 @@
+"""Notes: what a person should know about a prediction, each declared once. Needs no torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitta.core.tolerances import FLAT
+from sitta.errors import InvalidImage
+
+if TYPE_CHECKING:
+    from sitta.prediction.record import PredictionRecord
+
+Array = NDArray[Any]
+DISAGREE = 0.7  # agreement of the members below which a person should check, without a card
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of the trust scores beyond which a note is raised."""
+
+    agreement: float = DISAGREE  # members that agree less disagree
+    distance: float = math.inf  # statistics further from the source's are far
+
+    @classmethod
+    def of(cls, card: Any) -> Limits:
+        """Limits in the card of a model, chosen on its own validation images."""
+        kept = card.get("trust", {}) if isinstance(card, dict) else {}
+        return cls(kept.get("agreement", DISAGREE), kept.get("distance", math.inf))
+
+    def describe(self) -> dict[str, float | None]:
+        """In plain types; None where there is no limit."""
+        return {name: v if math.isfinite(v) else None for name, v in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Note:
+    """A note that a prediction may carry."""
+
+    code: str  # its name in CSV, JSON and ``Prediction.notes``
+    sentence: str
+    advice: str
+    # To which images of a record it applies, (N,). None for a note that a method raises itself.
+    applies: Callable[[PredictionRecord], Any] | None = None
+    # Check asks a person to look at the image; information explains a result.
+    severity: Literal["information", "check"] = "check"
+
+
+Information = partial(Note, severity="information")
+
+
+def _finding(record: PredictionRecord) -> Array:
+    """Usable members that find foreground, ``(K, N)``; all False if their maps were not kept."""
+    return np.asarray((record.areas > 0) & record.usable)
+
+
+def _any_finds(record: PredictionRecord) -> Array:
+    """Images in which a member finds foreground, ``(N,)``."""
+    # Members that agree on everything are as empty as the mask that they make.
+    unknown = np.isnan(record.areas).any(axis=0)
+    return np.where(unknown, record.computed["agreement"] < 1, _finding(record).any(axis=0))
+
+
+LOOK = "Check the mask against the image before you use it."
+NOTES: dict[str, Note] = {
+    declared.code: declared
+    for declared in (
+        Note(
+            "no-foreground",
+            "No member finds any foreground: the mask is empty.",
+            "Check that the image shows the structure and that the model fits this kind of image.",
+            lambda r: ~_any_finds(r) & (r.area == 0),
+        ),
+        Note(
+            "empty-mask",
+            "The mask is empty although some members find foreground.",
+            "Look at the masks of the members; another strategy may keep the foreground.",
+            lambda r: _any_finds(r) & (r.area == 0),
+        ),
+        Note(
+            "foreground-in-some-members",
+            "Some members find foreground and others find none.",
+            LOOK,
+            lambda r: _finding(r).any(axis=0) & ((r.areas == 0) & r.usable).any(axis=0),
+        ),
+        Note(
+            "all-foreground",
+            "The mask covers the whole image.",
+            "Check the intensities and the size of the image: the model takes all of it for"
+            " foreground.",
+            lambda r: r.area == 1,
+        ),
+        Note(
+            "members-disagree",
+            "The masks of the members differ widely.",
+            LOOK,
+            lambda r: r.computed["agreement"] < r.limits.agreement,
+        ),
+        Note(
+            "far-from-source",
+            "Its statistics are far outside those of the training images.",
+            "Check that the model fits this kind of image, and that it is scaled as in training.",
+            lambda r: r.distance > r.limits.distance,
+        ),
+        Information(
+            "equal-entropies",
+            "All members are equally certain, so all count alike.",
+            "Nothing: the mask is that of their mean.",
+            lambda r: (np.ptp(r.entropies, axis=0) <= FLAT) & (r.usable.sum(axis=0) > 1),
+        ),
+        Note(
+            "constant-image",
+            "The image has the same value everywhere.",
+            "Check the file: it holds no picture.",
+            lambda r: np.ptp(r.images.reshape(len(r), -1), axis=1) == 0,
+        ),
+        Note(
+            "member-overflow",
+            "A member gave values that are not finite; it does not count.",
+            "Scale the image as in training, most often to [0, 1].",
+            lambda r: (~r.usable).any(axis=0),
+        ),
+        Information(
+            "tiny-feature-map",
+            "A layer saw a single value per channel and kept its source statistics.",
+            "Use a larger input if you want this layer to adapt too.",
+        ),
+        Information(
+            "no-statistics",
+            "The model has no BatchNorm statistics, so lambda has no effect.",
+            "Choose lambda for models with BatchNorm only.",
+        ),
+        Information(
+            "no-reliable-pixel",
+            "No pixel was certain enough to learn from; nothing was updated.",
+            "Read the mask as that of the model before updates.",
+        ),
+        Information(
+            "zero-gradient",
+            "The loss has no slope at this image; nothing was updated.",
+            "Read the mask as that of the model before updates.",
+        ),
+        Note(
+            "unstable-update",
+            "An update gave values that are not finite; it was undone.",
+            "Lower the learning rate.",
+        ),
+    )
+}
+
+
+def codes(record: PredictionRecord) -> list[tuple[str, ...]]:
+    """Codes of the notes on each image of a record: those of ``NOTES``, then the method's own."""
+    tests = {code: note.applies(record) for code, note in NOTES.items() if note.applies}
+    return [
+        (*(code for code, hits in tests.items() if hits[n]), *raised)
+        for n, raised in enumerate(record.codes)
+    ]
+
+
+def note(code: str) -> Note:
+    """The note of a code; one of another version is not declared and says its code."""
+    return NOTES.get(code) or Note(code, code, "")
+
+
+def flagged(noted: Iterable[str]) -> bool:
+    """Whether any of these codes asks a person to check the image, as one not declared does."""
+    return any(note(code).severity != "information" for code in noted)
+
+
+def require_usable(usable: Array, images: Array) -> None:
+    """Refuse images ``(N, C, *S)`` of which no member is finite; ``usable`` is ``(K, N)``."""
+    lost = np.flatnonzero(~usable.any(axis=0))
+    if len(lost):
+        values = images[lost[0]]
+        raise InvalidImage(
+            "The model's output is not finite under any lambda: the image's values overflow in it.",
+            got=f"image {lost[0]} with values from {values.min():.3g} to {values.max():.3g}",
+            fix="scale the image as in training, most often to [0, 1]",
+        )

@@ -1,0 +1,43 @@
+"""Notes are declared once: code, sentence, severity, advice, and to which images they apply."""
+
+import pytest
+
+from sitta.prediction.notes import NOTES, Limits, flagged
+from sitta.prediction.notes import note as note_of
+
+INFORMATION = {
+    "equal-entropies",
+    "no-reliable-pixel",
+    "no-statistics",
+    "tiny-feature-map",
+    "zero-gradient",
+}
+
+
+def test_every_note_says_what_and_what_to_do():
+    assert len(NOTES) == 14
+    for code, note in NOTES.items():
+        assert note.code == code
+        assert note.sentence.endswith(".")
+        assert note.advice.endswith(".")
+        assert note.severity in ("check", "information")
+
+
+def test_the_notes_that_ask_a_person_to_check():
+    assert {code for code in NOTES if not flagged([code])} == INFORMATION
+    assert not flagged([])
+    assert not flagged(INFORMATION)
+    assert flagged([*INFORMATION, "far-from-source"])
+
+
+def test_a_code_of_another_version_stands_for_itself_and_is_checked():
+    assert note_of("new-code").sentence == "new-code"
+    assert flagged(["new-code"])
+
+
+@pytest.mark.parametrize(
+    ("card", "agreement", "distance"),
+    [(None, 0.7, None), ({"trust": {"agreement": 0.95, "distance": 2.0}}, 0.95, 2.0)],
+)
+def test_limits_in_plain_types(card, agreement, distance):
+    assert Limits.of(card).describe() == {"agreement": agreement, "distance": distance}
