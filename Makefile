@@ -4,8 +4,19 @@ BIN := .venv/bin
 # Most modules that are installed are never imported: Python compiles the others when they are, once.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
+# With PYTHON=... given, a .venv of another Python is made anew: what is tested is what was asked for.
+VERSION := -c 'import sys; print(sys.version.replace("\n", " "))'
+ifneq ($(origin PYTHON),file)
+ASKED := $(shell $(PYTHON) $(VERSION))
+ifeq ($(ASKED),)
+$(error PYTHON=$(PYTHON) does not run: name a Python of 3.11 or newer, such as PYTHON=python3.13)
+endif
+ifneq ($(ASKED),$(shell cat .venv/created 2>/dev/null))
+$(shell rm -f .venv/created)
+endif
+endif
 
-.PHONY: demo test check pytest bench-smoke speed clean
+.PHONY: demo test check pytest fuzz bench-smoke speed clean
 
 demo: .venv/installed  ## adapt a small trained model to images of three unseen scanners
 	@echo "demo: adapts a model to phantom images of three unseen sites and draws the result"
@@ -21,11 +32,17 @@ check: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/codespell
+	git ls-files -z | xargs -0 $(BIN)/codespell
 
 pytest: .venv/installed-dev
 	@echo "test: runs every test and every example in the documentation"
 	$(BIN)/pytest
+
+FUZZ_SECONDS ?= 600
+FUZZ_SEED ?= 0
+fuzz: .venv/installed-dev  ## damage files of every format, read them, keep what is no clear error
+	@echo "fuzz: reads damaged files of every format for $(FUZZ_SECONDS) seconds"
+	@$(BIN)/python -m tests.data.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 
 bench-smoke: .venv/installed-dev
 	@echo "bench-smoke: a benchmark of phantoms, on this machine and on Ray, must come to the same"
@@ -38,8 +55,8 @@ speed: .venv/installed-dev  ## measure what benchmarks/ claims
 .venv/created:
 	@echo "set-up: makes .venv"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Sitta needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
-	@$(PYTHON) -m venv .venv
-	@touch $@
+	@$(PYTHON) -m venv --clear .venv
+	@$(PYTHON) $(VERSION) > $@
 
 .venv/installed: .venv/created pyproject.toml constraints.txt
 	@echo "set-up: installs sitta into .venv"

@@ -1,6 +1,6 @@
 """Train the network that ships in the package on phantoms of one site.
 
-    python scripts/train_phantom.py --site alder --out src/sitta/assets/phantom-alder.safetensors
+    python scripts/train_phantom.py --site alder --out phantom-alder.safetensors
 
 No augmentation: the network shall know its own scanner and no other. Prints the Dice on unseen
 scenes of its own site and of every other one. Its card gets limits of trust as those of ``sitta
@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sitta.calibration.limits import limits
 from sitta.data import phantom
+from sitta.data.samples import Samples
 from sitta.models import UNet, load, save
-from sitta.training.calibrate import limits
-from sitta.training.samples import Samples
 
 # The demo draws with seed 0, benchmarks/methods.py with 3: scenes that nothing is chosen by.
 TRAIN_SEED, TEST_SEED, LIMITS_SEED = 1, 2, 4
