@@ -22,9 +22,10 @@ from typing import Any
 
 import torch
 
+from sitta._util.ray import joined
+from sitta.core.accel import allocator
 from sitta.data import phantom
-from sitta.runs import Plan, predict
-from sitta.runs.cluster import joined
+from sitta.inference import Request, predict
 
 HERE = Path(__file__).parent
 
@@ -45,9 +46,9 @@ def phantoms(images: int, side: int) -> Iterator[tuple[Path, Path]]:
         yield Path(folder) / "phantom" / "rowan" / "images", Path(folder) / "out"
 
 
-def plan(side: int, **more: Any) -> Plan:
+def plan(side: int, **more: Any) -> Request:
     """InTEnt on the model that ships."""
-    return Plan("phantom-alder", preprocess={"size": (side, side)}, **more)
+    return Request("phantom-alder", preprocess={"size": (side, side)}, **more)
 
 
 def memory(images: int, side: int) -> dict[str, Any]:
@@ -181,6 +182,7 @@ def page(found: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     """Measure a part, print and store."""
+    allocator.keep_between_passes()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=("memory", "batch", "workers"))
     parser.add_argument("--images", type=int)

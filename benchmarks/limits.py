@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sitta.benchmark import rows
-from sitta.training.calibrate import SLACK
+from sitta.bench.stats import rows
+from sitta.bench.variant import MEMBERS
+from sitta.calibration.limits import SLACK
 
 FACTORS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
 HALVES = 200
@@ -43,7 +44,7 @@ def main() -> None:
     default = Path(__file__).parent.parent / "docs" / "results" / "rows.csv.gz"
     found = rows.load(sys.argv[1] if len(sys.argv) > 1 else default)
     own = (found["source"] == found["target"]) & (found["method"] == "intent")
-    found = found[own & (found["strategy"] == "ent-baln") & (found["members"] == rows.MEMBERS)]
+    found = found[own & (found["strategy"] == "ent-baln") & (found["members"] == MEMBERS)]
     chance, lines, models = np.random.default_rng(0), [], Counter()
     for (task, *_), part in found.groupby(["task", "training", "source", "repeat"]):
         if len(part) < FEWEST:

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 import sitta
-from sitta import memory
+from sitta.core.accel import allocator, budget
 from sitta.models import UNet
 
 HERE = Path(__file__).parent
@@ -39,7 +39,7 @@ def child(side: int) -> None:
     seconds, passes = time.perf_counter() - start, highest()
     prediction.arrays()
     with adapt._twins.borrow() as twin:
-        row = memory.known(twin.module, image)
+        row = budget.row_bytes(twin.module, image)
     found = {"before_mb": before, "passes_mb": passes, "all_figures_mb": highest()}
     found |= {"estimate_of_a_row_mb": None if row is None else row / 1e6, "seconds": seconds}
     print(json.dumps({k: None if v is None else round(v, 1) for k, v in found.items()}))
@@ -47,6 +47,7 @@ def child(side: int) -> None:
 
 def main() -> None:
     """Measure each side in a process of its own, print and store."""
+    allocator.keep_between_passes()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sides", type=int, nargs="+", default=[512, 1024, 2048])
     parser.add_argument("--child", type=int)

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 import sitta
+from sitta.core.accel import allocator
 from sitta.data import phantom
-from sitta.demo import dice
+from sitta.inference.demo import dice
 
 HERE = Path(__file__).parent
 LAMBDAS = (1.0, 0.5, 0.0)
@@ -107,6 +108,7 @@ def markdown(table: dict[str, dict[str, Tensor]], images: int, sites: Sequence[s
 
 def main() -> None:
     """Measure and store."""
+    allocator.keep_between_passes()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=int, default=4)
     parser.add_argument("--sites", nargs="+", default=[s for s in phantom.SITES if s != "alder"])

@@ -18,10 +18,9 @@ import torch
 from torch import nn
 
 import sitta
+from sitta.inference.backends.ort import session
 from sitta.models.unet import PRESETS
-from sitta.ort import session
 
-ZOO = Path(__file__).parent.parent / "zoo"
 PAGE = Path(__file__).with_suffix(".md")
 HEAD = (
     "| network | settings | seconds to export | nodes | sizes | members | probability | OpenVINO |"
@@ -50,7 +49,7 @@ def _monai(name: str, *given: Any, sizes: list[tuple[int, ...]], **more: Any) ->
 
 
 def _zoo(name: str) -> Net:
-    net = sitta.load(ZOO / f"{name}.safetensors")
+    net = sitta.load(name)
     channels = net.config["in_channels"]
     return net, [(1, channels, 128, 128), (3, channels, 100, 140)]
 

@@ -30,6 +30,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import sitta
 from memory_peak import memory_preset
+from sitta.core.accel import allocator
 from speed_table import write
 from variants import COSTS, MEMBERS, VARIANTS, Call, NotAvailable, network, plain
 
@@ -107,6 +108,7 @@ def facts(preset: str) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, print, and store."""
+    allocator.keep_between_passes()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--presets", nargs="+", default=["compact", "paper"])
     parser.add_argument("--rows", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))

@@ -25,12 +25,12 @@ from torch import Tensor
 from sitta.data import phantom
 from sitta.data.domains import Domain
 from sitta.data.preprocess import TASKS
+from sitta.data.samples import Samples
 from sitta.models import UNet
-from sitta.training import Job, Recipe, Watch
-from sitta.training.journal import Journal
+from sitta.training import Callback, Job, Recipe
 from sitta.training.loop import Fit
-from sitta.training.run import Keeper
-from sitta.training.samples import Samples
+from sitta.training.run import CheckpointWriter
+from sitta.training.run_folder import RunFolder
 from speed import ratio, seconds
 
 HERE = Path(__file__).parent
@@ -62,11 +62,11 @@ def bare(batches: list[Tensor], layout: torch.memory_format, **more: bool) -> Ca
     return call
 
 
-def epoch(fit: Fit, keeper: Keeper | None = None) -> Callable[[], None]:
+def epoch(fit: Fit, keeper: CheckpointWriter | None = None) -> Callable[[], None]:
     """One epoch as ``sitta train`` runs it, with or without writing where it is."""
 
     def call() -> None:
-        fit.epoch(Watch())
+        fit.epoch(Callback())
         if keeper:
             keeper.keep(fit)
 
@@ -80,7 +80,7 @@ def measure(rounds: int, compiled: bool) -> dict[str, float]:
     recipe = Recipe.named("fast", batch=BATCH, epochs=1000, steps=None)
     job = Job(Domain("chest", "mcu", Path("phantoms")), recipe, TASKS["chest"])
     with tempfile.TemporaryDirectory() as folder:
-        keeper = Keeper(Journal(Path(folder), job.name), job, {}, {})
+        keeper = CheckpointWriter(RunFolder(Path(folder), job.name), job, {}, {})
         fit = Fit(job.network(), recipe, train, held_out, torch.device("cpu"))
         saved = Fit(job.network(), recipe, train, held_out, torch.device("cpu"))
         variants: dict[str, Callable[[], object]] = {

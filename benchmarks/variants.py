@@ -5,20 +5,23 @@ from __future__ import annotations
 import importlib.util
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
 
 import sitta
 from published import Published
+from sitta.core.accel import allocator, optimizer
+from sitta.core.accel.shared_prefix import SharedPrefix
+from sitta.inference.backends.ort import session
 from sitta.models import UNet
-from sitta.ort import session
 
 Call = Callable[[], object]
 MEMBERS = 6
-TRAINED = Path(__file__).parent.parent / "zoo" / "chest-mcu.safetensors"
 
 
 class NotAvailable(Exception):
@@ -27,8 +30,8 @@ class NotAvailable(Exception):
 
 def network(preset: str) -> UNet:
     """The trained one of the zoo for compact; else untrained, with no layer left at zero."""
-    if preset == "compact" and TRAINED.is_file():
-        return sitta.load(TRAINED)
+    if preset == "compact":
+        return sitta.load("chest-mcu")
     torch.manual_seed(0)
     net = UNet.preset(preset).eval()
     with torch.no_grad():
@@ -76,18 +79,65 @@ def _contiguous(net: UNet, image: Tensor) -> Call:
     return lambda: adapt(image)
 
 
-def _graph(net: UNet, *, winograd: bool = True) -> Path:
+def _without(*changes: AbstractContextManager[Any]) -> Callable[[UNet, Tensor], Call]:
+    """InTEnt built and run with one optimisation taken out."""
+
+    def build(net: UNet, image: Tensor) -> Call:
+        def out() -> ExitStack:
+            stack = ExitStack()
+            for change in changes:
+                stack.enter_context(change)
+            return stack
+
+        with out():
+            adapt = sitta.InTEnt(net)
+
+        def call() -> object:
+            with out():
+                return adapt(image)
+
+        return call
+
+    return build
+
+
+def _called(layer: Any, x: Tensor) -> Tensor:
+    return layer(x)  # type: ignore[no-any-return]
+
+
+class _UsualAllocator(AbstractContextManager[None]):
+    """Freed memory goes back to the system, as without ``allocator.keep_between_passes``."""
+
+    USUAL = 128 << 10  # bytes: glibc's own thresholds
+
+    def __enter__(self) -> None:
+        thresholds = (allocator.MMAP_THRESHOLD, allocator.TRIM_THRESHOLD)
+        allocator._tune(*((threshold, self.USUAL) for threshold in thresholds))
+
+    def __exit__(self, *error: object) -> None:
+        allocator.keep_between_passes()
+
+
+NO_PREFIX = mock.patch.object(SharedPrefix, "_note", return_value=None)
+NO_FUSION = mock.patch.object(optimizer, "is_upsample2x", return_value=False)
+NOT_IN_PLACE = (
+    mock.patch.dict(optimizer.IN_PLACE, dict.fromkeys(optimizer.IN_PLACE, _called)),
+    mock.patch.object(optimizer, "_normalise_in_place", _called),
+)
+
+
+def _graph(net: UNet, target: str = "cpu") -> Path:
     """InTEnt as an ONNX file."""
     path = Path(tempfile.mkdtemp()) / "intent.onnx"
-    sitta.export_onnx(net, path, winograd=winograd)
+    sitta.export_onnx(net, path, target=target)
     return path
 
 
-def _onnxruntime(*, winograd: bool) -> Callable[[UNet, Tensor], Call]:
+def _onnxruntime(target: str) -> Callable[[UNet, Tensor], Call]:
     def build(net: UNet, image: Tensor) -> Call:
         if importlib.util.find_spec("onnxruntime") is None:
             raise NotAvailable("onnxruntime is not installed")
-        graph = session(_graph(net, winograd=winograd))
+        graph = session(_graph(net, target))
         feed = {graph.get_inputs()[0].name: image[None].numpy()}
         return lambda: graph.run(None, feed)
 
@@ -111,9 +161,14 @@ VARIANTS: dict[str, tuple[str, Callable[[UNet, Tensor], Call]]] = {
     "published": ("procedure of the published code", _published),
     "one-pass": ("InTEnt, one pass, channels last (as it is)", _method("intent")),
     "contiguous": ("InTEnt, one pass, contiguous", _contiguous),
+    "no-prefix": ("InTEnt, without the shared prefix", _without(NO_PREFIX)),
+    "no-in-place": ("InTEnt, without layers in place", _without(*NOT_IN_PLACE)),
+    "no-fusion": ("InTEnt, without fused upsampling", _without(NO_FUSION)),
+    "no-kept-memory": ("InTEnt, without kept memory", _without(_UsualAllocator())),
+    "plain-intent": ("InTEnt, accelerate=False", _method("intent", accelerate=False)),
     "by-2": ("InTEnt, 2 members at once", _method("intent", members_at_once=2)),
-    "onnxruntime": ("InTEnt, onnxruntime", _onnxruntime(winograd=True)),
-    "all-products": ("InTEnt, onnxruntime, without Winograd", _onnxruntime(winograd=False)),
+    "onnxruntime": ("InTEnt, onnxruntime", _onnxruntime("cpu")),
+    "all-products": ("InTEnt, onnxruntime, without Winograd", _onnxruntime("any")),
     "openvino": ("InTEnt, OpenVINO", _openvino),
     "sharpness": ("InTEnt, strategy sharpness", _method("intent", strategy="sharpness")),
     "source": ("Source", _method("source")),
