@@ -21,7 +21,7 @@ FORKED.set_forkserver_preload(
     [
         "sitta.cli.predict",
         "sitta.cli.train",
-        "sitta.bench.run.engine",
+        "sitta.bench.run.scheduler",
         "sitta.bench.plan.load",
         "sitta.inference.run",
         "matplotlib.figure",

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import sitta
 from sitta import adaptation, cli
 from sitta.adaptation.base import Cost
-from sitta.adaptation.shared_pass import shares, together
+from sitta.adaptation.shared_pass import run_shared, shares
 from sitta.adaptation.sliding_window import windowed
 from sitta.bench.plan.cells import requests
 from sitta.bench.tables.gradient_gain import _takes_steps
@@ -95,7 +95,7 @@ def test_a_strategy_weighs_in_every_way_to_run_it(strategies, tmp_path):
     p = adapt(images)
     scores = p.members.flatten(2).amax(dim=2)
     torch.testing.assert_close(p.weights, (2 - scores) / (2 - scores).sum(dim=0))
-    torch.testing.assert_close(together([adapt], images)[0].weights, p.weights)
+    torch.testing.assert_close(run_shared([adapt], images)[0].weights, p.weights)
     assert windowed(adapt, (16, 16))(images[0]).weights.shape == (6,)
     sitta.export_onnx(net, tmp_path / "toy.onnx", strategy="toy")  # compares with torch itself
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import sitta
-from sitta.adaptation.shared_pass import shares, together
+from sitta.adaptation.shared_pass import run_shared, shares
 from sitta.core.integration import STRATEGIES
 
 PLAIN = [name for name, s in STRATEGIES.items() if not s.needs_own_passes]
@@ -27,7 +27,9 @@ def test_each_gives_what_it_gives_alone(model, variance, at_once):
     asked += [sitta.InTEnt(model, strategy=name, variance=variance) for name in PLAIN]
     asked += [sitta.InTEnt(model, step=0.5, variance=variance)]
     images = torch.rand(3, 1, 24, 24)
-    for method, shared in zip(asked, together(asked, images, members_at_once=at_once), strict=True):
+    for method, shared in zip(
+        asked, run_shared(asked, images, members_at_once=at_once), strict=True
+    ):
         alone = method(images)
         assert torch.equal(shared.lambdas, alone.lambdas)
         for name in ("probability", "members", "entropies", "weights", "distance"):
@@ -38,14 +40,14 @@ def test_each_gives_what_it_gives_alone(model, variance, at_once):
 
 
 def test_one_image_comes_back_as_one(model):
-    (p,) = together([sitta.InTEnt(model)], torch.rand(1, 16, 16))
+    (p,) = run_shared([sitta.InTEnt(model)], torch.rand(1, 16, 16))
     assert p.mask.shape == (16, 16)
 
 
 def test_it_is_one_pass(model):
     passes = []
     model.register_forward_pre_hook(lambda _m, args: passes.append(len(args[0])))
-    together([sitta.Source(model, lam=0.5), sitta.InTEnt(model)], torch.rand(2, 1, 16, 16))
+    run_shared([sitta.Source(model, lam=0.5), sitta.InTEnt(model)], torch.rand(2, 1, 16, 16))
     assert passes in ([], [7 * 2])  # hooks of the user's model may not be the twin's
 
 
@@ -56,7 +58,7 @@ def test_what_does_not_share_is_refused(model, settings):
     other = sitta.InTEnt(model, **settings)
     assert shares(other) == ("variance" in settings)
     with pytest.raises(sitta.InvalidSetting, match="share"):
-        together([sitta.InTEnt(model), other], torch.rand(1, 16, 16))
+        run_shared([sitta.InTEnt(model), other], torch.rand(1, 16, 16))
     with pytest.raises(sitta.InvalidSetting, match="share"):
-        together([], torch.rand(1, 16, 16))
+        run_shared([], torch.rand(1, 16, 16))
     assert not shares(sitta.Tent(model))

@@ -3,7 +3,7 @@
 import pytest
 
 from sitta.bench.plan.load import read_plan
-from sitta.bench.run.engine import run
+from sitta.bench.run.scheduler import run
 from tests.bench import tiny
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from sitta.bench.plan.cells import expand
-from sitta.bench.run import engine
+from sitta.bench.run import scheduler
 from sitta.bench.run.results import Results
 from sitta.bench.stats import rows
 from sitta.bench.tables import build
@@ -75,7 +75,7 @@ def glances(monkeypatch):
             watch(done, 54)
         return results
 
-    monkeypatch.setattr(engine, "run", run)
+    monkeypatch.setattr(scheduler, "run", run)
 
 
 def test_a_run_without_a_terminal_tells_how_far_it_is(tmp_path, glances):

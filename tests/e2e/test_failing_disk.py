@@ -1,4 +1,4 @@
-"""Let the n-th open, write, sync, rename or new folder fail, for n = 1, 2, 3, ... until none is left.
+"""Let the n-th open, write, sync, rename or new folder fail, for n = 1, 2, 3, ... to the last.
 
 After each fault nothing is half written, what has its final name is whole, and the same command
 gives what it gives on a disk that never fails. This is how SQLite tests its files.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-AGAIN = 1.0  # seconds until the next try, if a library has swallowed the first
+RETRY_SECONDS = 1.0  # seconds until the next try, if a library has swallowed the first
 
 
 class Expired(BaseException):
@@ -32,7 +32,7 @@ def deadline(seconds: float) -> Iterator[None]:
     handler = signal.signal(signal.SIGALRM, _expire)
     try:
         try:
-            signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+            signal.setitimer(signal.ITIMER_REAL, seconds, RETRY_SECONDS)
             yield
         finally:  # once more below: the alarm may come right here
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
+OnProgress = Callable[[int, int], None]  # told how many jobs are done, of how many
+
 
 def is_alive(pid: int) -> bool:
     """Whether a process is there and has not ended; ``os.kill(pid, 0)`` would end it on Windows."""

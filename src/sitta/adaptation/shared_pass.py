@@ -24,7 +24,7 @@ def shares(method: Method) -> TypeGuard[GridMethod]:
     return method.statistics == "captured"
 
 
-def together(
+def run_shared(
     methods: Sequence[Method], image: Any, *, members_at_once: int | None = None
 ) -> list[Prediction]:
     """The predictions of several methods, from one pass over all their members.

@@ -69,7 +69,7 @@ def run(
     """Train and evaluate all that is not done yet. May be stopped and started at any time."""
     with progress("benchmark", silent=as_json, lines=True) as watch:
         from sitta.bench.plan.load import read_plan
-        from sitta.bench.run.engine import run as start
+        from sitta.bench.run.scheduler import run as start
 
         results = start(
             read_plan(plan, data),

@@ -15,7 +15,7 @@ from sitta._util.text import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-Watch = Callable[[int, int], None]  # told how many are done, of how many
+    from sitta._util.process import OnProgress
 
 
 def console(stderr: bool = False) -> Console:
@@ -80,7 +80,7 @@ def track(text: str, silent: bool = False) -> Callable[[Iterable[Any], int], Ite
 
 
 @contextmanager
-def progress(text: str, *, silent: bool = False, lines: bool = False) -> Iterator[Watch]:
+def progress(text: str, *, silent: bool = False, lines: bool = False) -> Iterator[OnProgress]:
     """Shows how many are done, on a terminal with rate and time left.
 
     With ``lines`` and without a terminal, each step is a line on standard error. Ctrl-C ends the

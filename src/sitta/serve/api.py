@@ -20,7 +20,7 @@ from sitta.serve.errors import ApiError
 from sitta.serve.negotiation import JSON, MASKS, wanted
 from sitta.serve.render import RAW, TYPES, Rendering, kinds
 from sitta.serve.samples import SAMPLES
-from sitta.serve.schemas import listing
+from sitta.serve.schemas import all_of
 from sitta.serve.service import Service
 from sitta.serve.store import Entry
 from sitta.serve.upload import Upload, receive
@@ -44,13 +44,13 @@ async def about() -> schemas.About:
     return schemas.About(version=__version__, use=USE, documentation="/openapi.json")
 
 
-@router.get("/api/models", summary="Models", response_model=listing("models", schemas.Model))
+@router.get("/api/models", summary="Models", response_model=all_of("models", schemas.Model))
 async def models(service: Running) -> Any:
     """The models that were given on the command line."""
     return {"models": service.description["models"]}
 
 
-@router.get("/api/methods", summary="Methods", response_model=listing("methods", schemas.Method))
+@router.get("/api/methods", summary="Methods", response_model=all_of("methods", schemas.Method))
 async def methods(service: Running) -> Any:
     """The methods, with their settings."""
     return {"methods": service.description["methods"]}
@@ -67,7 +67,7 @@ async def notes() -> schemas.Notes:
     )
 
 
-@router.get("/api/scores", summary="Trust scores", response_model=listing("scores", schemas.Score))
+@router.get("/api/scores", summary="Trust scores", response_model=all_of("scores", schemas.Score))
 async def scores() -> Any:
     """The trust scores in an answer: how to show them, and what they mean."""
     return {"scores": [score.describe() for score in shown()]}
@@ -79,7 +79,7 @@ async def limits(service: Running) -> schemas.Bounds:
     return schemas.Bounds.model_validate(service.limits, from_attributes=True)
 
 
-@router.get("/api/samples", summary="Samples", response_model=listing("samples", schemas.Sample))
+@router.get("/api/samples", summary="Samples", response_model=all_of("samples", schemas.Sample))
 async def sample_list(service: Running) -> Any:
     """Phantom images to try the service with."""
     names = [model["name"] for model in service.description["models"]]

@@ -19,7 +19,7 @@ def example(model: type[BaseModel]) -> dict[str, Any]:
     return {name: (field.examples or [None])[0] for name, field in model.model_fields.items()}
 
 
-def listing(key: str, item: type[BaseModel]) -> type[BaseModel]:
+def all_of(key: str, item: type[BaseModel]) -> type[BaseModel]:
     """An answer that lists all of a kind under one key."""
     listed: dict[str, Any] = {key: (list[item], ...)}  # type: ignore[valid-type]
     return create_model(key.capitalize(), __doc__=f"All {key}.", **listed)

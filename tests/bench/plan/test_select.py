@@ -7,7 +7,7 @@ from sitta.bench.plan.estimate import estimate
 from sitta.bench.plan.load import read_plan
 from sitta.bench.plan.select import select
 from sitta.bench.run.cluster import upcoming
-from sitta.bench.run.engine import run
+from sitta.bench.run.scheduler import run
 from sitta.errors import InvalidSetting
 from tests.bench.tiny import PLAN
 

@@ -64,5 +64,5 @@ def test_windows_has_locks_of_its_own(windows, tmp_path):
 
 
 def test_the_benchmark_is_imported_where_there_is_no_fcntl():
-    program = "import sys\nsys.modules['fcntl'] = None\nimport sitta.bench.run.engine"
+    program = "import sys\nsys.modules['fcntl'] = None\nimport sitta.bench.run.scheduler"
     subprocess.run([sys.executable, "-c", program], check=True)

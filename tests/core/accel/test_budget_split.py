@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import sitta
-from sitta.adaptation.shared_pass import together
+from sitta.adaptation.shared_pass import run_shared
 from sitta.core import twin as twin_module
 from sitta.core.accel import budget
 from sitta.core.accel.budget import free_memory, split
@@ -102,7 +102,7 @@ def test_source_and_shared_members_go_in_parts_too(passes, monkeypatch):
     monkeypatch.setattr(budget, "row_bytes", lambda *_: 100)
     monkeypatch.setattr(budget, "available_bytes", lambda _: 400)
     passes.clear()
-    for found in (source(images), together([source, adapt], images)[0]):
+    for found in (source(images), run_shared([source, adapt], images)[0]):
         for n, expected in enumerate(alone):
             torch.testing.assert_close(found[n].probability, expected.probability)
             torch.testing.assert_close(found[n].distance, expected.distance)

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from sitta._util.process import OnProgress
 from sitta._util.ray import core_count, in_flight, joined
 from sitta._util.threads import torch_threads
 from sitta.bench.plan.cells import Job
 from sitta.bench.plan.schema import Plan
-from sitta.bench.run.jobs import PAUSE, Watch, attempt, is_pending, pending, undone
+from sitta.bench.run.jobs import PAUSE, attempt, is_pending, pending, undone
 from sitta.bench.run.results import Results
 from sitta.core.accel import allocator
 from sitta.errors import SittaError
@@ -22,7 +23,9 @@ from sitta.errors import SittaError
 RETRIES = 5  # times that a job is handed out again when it, or the node it ran on, is lost
 
 
-def spread(plan: Plan, results: Results, jobs: Sequence[Job], address: str, watch: Watch) -> None:
+def spread(
+    plan: Plan, results: Results, jobs: Sequence[Job], address: str, watch: OnProgress
+) -> None:
     """Do all jobs on the cluster at an address; those of a lost node are done again by another.
 
     A job that is lost each time, by a crash or for want of memory, is recorded as failed; so is a

@@ -13,7 +13,7 @@ import pandas as pd
 from torch import nn
 
 from sitta.adaptation import Method
-from sitta.adaptation.shared_pass import shares, together
+from sitta.adaptation.shared_pass import run_shared, shares
 from sitta.bench.plan.cells import Cell, Job, by_pass
 from sitta.bench.plan.images import images
 from sitta.bench.plan.request import MethodRequest
@@ -72,7 +72,7 @@ def _run(plan: Plan, samples: Samples, in_draw: InDraw, methods: Sequence[Method
         part = samples[range(start, min(start + size, len(samples)))]
         begun = time.perf_counter()
         if shares(methods[0]):
-            predictions = together(methods, part.images, members_at_once=AT_ONCE)
+            predictions = run_shared(methods, part.images, members_at_once=AT_ONCE)
         else:
             predictions = [methods[0](part.images)]
         seconds = (time.perf_counter() - begun) / len(part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sitta.bench.plan.cells import Job
 from sitta.bench.plan.schema import Plan
@@ -14,8 +14,6 @@ from sitta.models.checkpoint import card, load, save
 from sitta.training import train
 
 PAUSE = 0.3  # seconds before looking again for jobs that other processes have claimed
-
-Watch = Callable[[int, int], None]  # told how many jobs are done, of how many
 
 
 def undone(results: Results, jobs: Sequence[Job]) -> list[Job]:

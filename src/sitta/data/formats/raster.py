@@ -46,7 +46,7 @@ class Raster(Format):
         """Refuse a few bytes that announce gigabytes, before memory is asked for."""
         if self.pixels_per_byte and pixels > path.stat().st_size * self.pixels_per_byte:
             raise InvalidImage(
-                f"{path} is cut short or damaged: it announces more pixels than its bytes can hold.",
+                f"{path} is cut short or damaged: it announces more pixels than its bytes hold.",
                 got=f"{pixels:,} pixels in {path.stat().st_size:,} bytes",
                 fix="copy, download or export it again",
             )

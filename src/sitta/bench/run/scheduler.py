@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sitta._util.process import running
+from sitta._util.process import OnProgress, running
 from sitta._util.threads import torch_threads
 from sitta.bench.plan.cells import Job
 from sitta.bench.plan.schema import Plan
 from sitta.bench.plan.select import select
-from sitta.bench.run.jobs import PAUSE, Watch, attempt, pending, undone
+from sitta.bench.run.jobs import PAUSE, attempt, pending, undone
 from sitta.bench.run.results import Results
 from sitta.core.accel import allocator
 from sitta.errors import DiskFull, SittaError
@@ -29,7 +29,7 @@ def run(
     workers: int = 1,
     threads: int = 1,
     cluster: str | None = None,
-    watch: Watch = lambda done, total: None,
+    watch: OnProgress = lambda done, total: None,
 ) -> Results:
     """Train and evaluate all that is not done yet; a run that was stopped goes on in its folder.
 
@@ -63,7 +63,7 @@ def run(
 
 
 def start_workers(
-    plan: Plan, results: Results, jobs: Sequence[Job], count: int, threads: int, watch: Watch
+    plan: Plan, results: Results, jobs: Sequence[Job], count: int, threads: int, watch: OnProgress
 ) -> None:
     """Several processes that do the same; only the locks in the folder keep them apart."""
     left: Sequence[Job] = jobs
@@ -97,7 +97,7 @@ def work_loop(
     results: Results,
     jobs: Sequence[Job],
     threads: int = 1,
-    watch: Watch = lambda done, total: None,
+    watch: OnProgress = lambda done, total: None,
 ) -> None:
     """Do jobs until none is left that this process could do."""
     left: Sequence[Job] = jobs

@@ -18,11 +18,11 @@ from sitta.bench.plan.images import images
 from sitta.bench.plan.load import read_plan
 from sitta.bench.plan.request import MethodRequest
 from sitta.bench.plan.select import select
-from sitta.bench.run import engine, jobs
-from sitta.bench.run.engine import attempt, pending, run, undone, work_loop
+from sitta.bench.run import jobs, scheduler
 from sitta.bench.run.evaluate import evaluate, trust
 from sitta.bench.run.measure import measure
 from sitta.bench.run.results import Results, unfinished
+from sitta.bench.run.scheduler import attempt, pending, run, undone, work_loop
 from sitta.bench.stats import rows
 from sitta.bench.variant import ORACLE
 from tests.bench import tiny
@@ -112,9 +112,9 @@ def test_nothing_is_done_twice(results, plan):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_jobs_compute_with_as_many_threads_as_given(plan, tmp_path, monkeypatch, threads):
     before, seen = torch.get_num_threads(), []
-    monkeypatch.setattr(engine, "attempt", lambda *_: seen.append(torch.get_num_threads()))
-    monkeypatch.setattr(engine, "pending", lambda *_: [] if seen else select(plan, (), ()))
-    monkeypatch.setattr(engine.time, "sleep", lambda _: None)
+    monkeypatch.setattr(scheduler, "attempt", lambda *_: seen.append(torch.get_num_threads()))
+    monkeypatch.setattr(scheduler, "pending", lambda *_: [] if seen else select(plan, (), ()))
+    monkeypatch.setattr(scheduler.time, "sleep", lambda _: None)
     run(plan, tmp_path, threads=threads)
     assert set(seen) == {threads}
     assert torch.get_num_threads() == before
@@ -208,7 +208,7 @@ def test_a_run_that_is_killed_takes_its_workers_along(plan, tmp_path):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux tells by /proc")
 def test_ctrl_c_does_not_reach_a_worker_even_while_it_starts(plan, tmp_path):
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    worker = start(engine.worker_main, plan, Results(tmp_path), [])
+    worker = start(scheduler.worker_main, plan, Results(tmp_path), [])
     try:
         told = Path(f"/proc/{worker.pid}/status").read_text()
         deaf = [line.split()[1] for line in told.splitlines() if line[:7] in ("SigBlk:", "SigIgn:")]
