@@ -16,7 +16,7 @@ $(shell rm -f .venv/created)
 endif
 endif
 
-.PHONY: demo test check pytest fuzz bench-smoke speed clean
+.PHONY: demo test check pytest fuzz lock audit bench-smoke speed clean
 
 demo: .venv/installed  ## adapt a small trained model to images of three unseen scanners
 	@echo "demo: adapts a model to phantom images of three unseen sites and draws the result"
@@ -43,6 +43,18 @@ FUZZ_SEED ?= 0
 fuzz: .venv/installed-dev  ## damage files of every format, read them, keep what is no clear error
 	@echo "fuzz: reads damaged files of every format for $(FUZZ_SECONDS) seconds"
 	@$(BIN)/python -m tests.data.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
+
+# torch is not locked: whether its CPU or its CUDA build is right depends on the machine.
+LOCKED := bench dicom-seg onnx ray serve
+lock: .venv/created  ## versions and SHA-256 of all packages of a release, from constraints.txt
+	@$(INSTALL) uv
+	@echo "torch; python_version < '0'" | $(BIN)/uv pip compile pyproject.toml $(LOCKED:%=--extra %) \
+	  -c constraints.txt --override /dev/stdin --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --no-header --quiet --upgrade -o requirements.lock
+
+audit: .venv/created  ## known vulnerabilities of the locked packages; asks an advisory service
+	@$(INSTALL) pip-audit
+	@$(BIN)/pip-audit --strict --require-hashes --disable-pip -r requirements.lock
 
 bench-smoke: .venv/installed-dev
 	@echo "bench-smoke: a benchmark of phantoms, on this machine and on Ray, must come to the same"

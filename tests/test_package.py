@@ -85,6 +85,29 @@ def test_constraints_pin_every_dependency():
     assert wanted <= {p.replace("_", "-") for p in pinned}
 
 
+def test_the_lock_has_the_tested_versions_with_hashes_and_leaves_torch_to_the_machine():
+    pinned = dict(
+        line.lower().split("==")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if "==" in line
+    )
+    blocks = re.split(r"(?m)^(?=\S)", (ROOT / "requirements.lock").read_text())
+    locked = {}
+    for block in filter(None, blocks):
+        name, version = re.match(r"([a-z0-9-]+)==([^ ;]+)", block).groups()
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", block), name
+        locked[name] = version
+    tested = {name.replace("_", "-"): version for name, version in pinned.items()}
+    assert {n: v for n, v in locked.items() if n in tested} == {
+        n: tested[n] for n in locked if n in tested
+    }
+    assert not [name for name in locked if re.match(r"torch|nvidia|cuda|triton", name)]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(d for n in extras if n != "dev" for d in extras[n])]
+    assert {re.split("[>=]", d)[0] for d in wanted} - {"torch"} <= set(locked)
+
+
 def test_pre_commit_runs_what_make_check_runs():
     hooks = re.findall(r"entry: \.venv/bin/(.+?),", (ROOT / ".pre-commit-config.yaml").read_text())
     recipe = (ROOT / "Makefile").read_text().split("\ncheck:")[1].split("\n\n")[0]

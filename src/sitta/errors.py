@@ -58,6 +58,12 @@ class MissingExtra(SittaError, ImportError):
         super().__init__(said, fix=pip_line(extra))
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out; torch and the dynamic loader say it in words."""
+    words = ("allocate", "failed to map segment", "out of memory")
+    return isinstance(error, MemoryError) or any(said in str(error).lower() for said in words)
+
+
 def pip_line(extra: str = "") -> str:
     """The command that installs Sitta with an extra: editable in a clone, else by name."""
     in_clone = (Path(__file__).resolve().parents[2] / "pyproject.toml").is_file()

@@ -110,3 +110,10 @@ def test_the_paper_is_cited_by_its_number():
     pages = [*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "src").rglob("*.py")]
     assert not [page for page in pages if "ICML" in page.read_text(encoding="utf-8")]
     assert "arXiv 2402.09604" in sitta.methods()["intent"].citation
+
+
+def test_the_page_on_security_names_tests_that_exist():
+    text = (DOCS / "explanation" / "security.md").read_text()
+    named = set(re.findall(r"`(tests/\S+\.py)`", text))
+    assert len(named) > 10
+    assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []

@@ -105,8 +105,8 @@ LAMBDA = Constraint(
     "weight of the source statistics: 1 source, 0 this image (Eq. 5)", low=0, high=1, title="λ"
 )
 STEP = Constraint("step of a grid of lambdas", low=1 / MOST, high=1.0)
-# Up to what float32 holds: an update that overflows is undone, with a note.
-RATE = Constraint("learning rate", above=0.0, high=1e30, title="learning rate", main=True)
+# Far above any sensible rate: an update that overflows is undone, with a note.
+RATE = Constraint("learning rate", above=0.0, high=1_000_000, title="learning rate", main=True)
 SEED = Constraint("seed", low=0, high=2**32 - 1, whole=True)  # as NumPy's
 
 

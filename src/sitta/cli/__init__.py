@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from sitta._util.threads import wait_passively
 from sitta._version import __version__
 from sitta.core.accel import allocator
-from sitta.errors import MissingExtra, SittaError
+from sitta.errors import MissingExtra, SittaError, is_out_of_memory
 
 VERBS = [module.name for module in pkgutil.iter_modules(__path__)]  # each registers its commands
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -78,8 +78,8 @@ def _options(
 def main() -> None:
     """Run the command line: a user's mistake ends in one sentence.
 
-    Exit codes: 0 fine, 1 some inputs failed, 2 wrong use or a full disk, 3 a package is missing,
-    130 Ctrl-C.
+    Exit codes: 0 fine, 1 some inputs failed, 2 wrong use, a full disk or too little memory, 3 a
+    package is missing, 130 Ctrl-C.
     """
     wait_passively()
     allocator.keep_between_passes()
@@ -94,6 +94,11 @@ def main() -> None:
         if package in ("", "sitta"):
             raise
         _end(MissingExtra(" ".join(["sitta", *sys.argv[1:2]]), package=package))
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        fix = "close other programs, or raise the limit (ulimit -v, the container's memory)"
+        _end(SittaError("There is not enough memory to run this command.", fix=fix))
 
 
 def _end(error: Exception) -> None:

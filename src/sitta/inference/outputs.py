@@ -44,7 +44,8 @@ class Outputs:
         source = {"source": str(file.path)}
         claim = {**source, "output": f"masks/{file.output}", "key": {"input": digest}}
         _keep(path.with_suffix(CLAIM), claim)
-        path.unlink(missing_ok=True)
+        if self.done(file, digest) is None:  # else another process has just written the same
+            path.unlink(missing_ok=True)
         names = result.names(self.classes)
         masks = {f"masks/{file.output}": (result.mask, names)}
         if result.mask.ndim == result.image.pixels.ndim:  # several labels: a file each

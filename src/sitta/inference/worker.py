@@ -9,9 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sitta._util.deadline import Expired, deadline
 from sitta._version import __version__
-from sitta.errors import DiskFull, InvalidImage, SittaError
+from sitta.errors import DiskFull, InvalidImage, SittaError, is_out_of_memory
 from sitta.inference.backends.onnx import Graph
 from sitta.inference.inputs import InputFile
 from sitta.inference.loading import Loaded, load_model
@@ -31,6 +33,7 @@ class Worker:
     def __init__(
         self, request: Request, out: Path, overwrite: bool = False, threads: int | None = None
     ) -> None:
+        np.ones((2, 2)) @ np.ones((2, 2))  # OpenBLAS without memory at its first product exits
         self.request, self.overwrite = request, overwrite
         self.loaded = load_model(request.model, request.weights, request.preprocess, threads)
         self.adapt = self.loaded.adapter(request, threads)
@@ -110,6 +113,9 @@ def sentence(file: InputFile, error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename or file.path}"
+    if is_out_of_memory(error):
+        fix = "free memory, or try a smaller --size, or --window for a large image"
+        return str(SittaError(f"There is not enough memory for {file.path}.", fix=fix))
     return f"{file.path}: {type(error).__name__}: {' '.join(str(error).split())}"
 
 

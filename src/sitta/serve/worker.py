@@ -13,7 +13,7 @@ from typing import Any
 
 from sitta._util.files import is_full
 from sitta.core.accel import allocator
-from sitta.errors import SittaError
+from sitta.errors import SittaError, is_out_of_memory
 from sitta.serve.errors import ApiError, fault
 from sitta.serve.quotas import Limits
 
@@ -62,7 +62,7 @@ def _reply(job: Any, catalogue: Any) -> Reply:
     except ApiError as error:
         return "refused", error
     except Exception as error:
-        if isinstance(error, MemoryError) or "allocate" in str(error):
+        if is_out_of_memory(error):
             return "spent", None
         if is_full(error):
             return "refused", fault(error)
