@@ -7,8 +7,10 @@ gives what it gives on a disk that never fails. This is how SQLite tests its fil
 import errno
 import itertools
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from safetensors.numpy import load_file
 
 from sitta.bench.plan.cells import expand
@@ -21,6 +23,7 @@ from sitta.data.domains import find_domain
 from sitta.data.preprocess import Preprocess
 from sitta.errors import SittaError
 from sitta.inference import Request, predict
+from sitta.models.unet import PRESETS
 from sitta.training import Job, Recipe, train
 from tests.bench import tiny
 from tests.faults import drafts, failing
@@ -33,6 +36,13 @@ train = { steps = 1, batch = 2 }
 tasks.phantom = { domains = ["alder", "birch"], size = [16, 16] }
 members = { lambdas = [1.0, 0.0], strategies = ["ent-baln"] }
 """
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Networks of a few channels and curves without ink: it is files that are tested."""
+    monkeypatch.setattr(Figure, "savefig", lambda _, path, **how: Path(path).write_bytes(b"curve"))
+    monkeypatch.setitem(PRESETS, "compact", {"channels": 4, "multipliers": (1, 2), "blocks": 1})
 
 
 def sweep(folder, act, content, code, stride=1):
@@ -72,7 +82,7 @@ def weights(path):
     return {name: tensor.tobytes() for name, tensor in load_file(path).items()}
 
 
-def test_a_step_of_training(tmp_path):
+def test_a_step_of_training(tmp_path, small):
     phantom.write(tmp_path, "alder", 4, (16, 16))
     recipe = Recipe.named("fast", steps=1, batch=2)
     job = Job(find_domain(tmp_path, "phantom", "alder"), recipe, Preprocess(size=(16, 16)))
@@ -86,7 +96,7 @@ def test_a_step_of_training(tmp_path):
     assert sweep(tmp_path / "out", act, content, errno.ENOSPC) > 10
 
 
-def test_a_cell_of_a_benchmark(tmp_path):
+def test_a_cell_of_a_benchmark(tmp_path, small):
     plan = read_plan(tiny.make(tmp_path, PLAN, images=3))
     jobs = expand(plan)
     trained = Results(tmp_path / "models")

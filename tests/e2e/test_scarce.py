@@ -71,7 +71,8 @@ def test_an_image_that_memory_does_not_suffice_for_fails_alone(images, tmp_path)
 def test_few_descriptors_are_enough(images, tmp_path):
     for number in range(80):
         (images / f"again-{number}.png").symlink_to(images / "scene-0000.png")
-    code, said = ended(started("predict", MODEL, images, "-o", tmp_path / "out", NOFILE=64))
+    words = ["predict", MODEL, images, "-o", tmp_path / "out", "--method", "source"]
+    code, said = ended(started(*words, "--size", "32x32", NOFILE=64))
     assert (code, len(masks(tmp_path / "out"))) == (0, 84), said
 
 
