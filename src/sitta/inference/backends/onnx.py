@@ -14,6 +14,7 @@ from sitta.inference.backends.manifest import EXPORT_AGAIN, Manifest
 from sitta.inference.backends.operators import require_finite
 from sitta.inference.backends.ort import runtime, session
 from sitta.inference.request import Request
+from sitta.prediction.calibration import calibration_of
 from sitta.prediction.notes import Limits, require_usable
 from sitta.prediction.record import PredictionRecord
 from sitta.prediction.scores import computed
@@ -87,10 +88,21 @@ class Graph:
             usable=usable,
             distance=values.get("distance", unknown),
             activation=self.manifest.activation,
-            limits=Limits.of(self.card),
+            limits=Limits.of(self.card, calibration_of(self.card)),
             codes=(noted,) * len(images),
+            ran=np.ones_like(usable),
+            names=tuple(f"{lam:.2f}" for lam in lambdas),
+            ends=self._ends(values.get("members")),
+            calibration=calibration_of(self.card),
             computed={name: values.get(name, unknown) for name in COMPUTED},
         )
+
+    def _ends(self, members: Array | None) -> Array | None:
+        """Members at lambda 1 and 0, if the graph tells them."""
+        lambdas = list(self.manifest.lambdas)
+        if members is None or not {1.0, 0.0} <= set(lambdas):
+            return None
+        return np.asarray(members[[lambdas.index(1.0), lambdas.index(0.0)]])
 
     def _check(self, images: Array) -> None:
         """Refuse what the graph has no place for, in words that onnxruntime does not have."""
