@@ -61,8 +61,9 @@ def twin(
             fix="keep locks, files, handles and computed tensors out of the module's attributes",
         ) from error
     for parent in list(other.modules()):
-        for name, child in list(parent.named_children()):
-            setattr(parent, name, unwrap(child))
+        for name, child in list(parent._modules.items()):  # also under a second name
+            if child is not None:
+                setattr(parent, name, unwrap(child))
     for module in other.modules():
         module.training = False  # not .eval(): a model may rewrite its weights in there
     for name, layer, adapter in norm_layers(other):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sitta.data.preprocess import TASKS, Preprocess
+from sitta.data.scaling import merged
 from sitta.errors import InvalidSetting
 from sitta.inference.backends.onnx import Graph, is_graph
 from sitta.inference.pipeline import Adapt
@@ -80,6 +81,6 @@ def _described(
 ) -> tuple[Preprocess, tuple[str, ...]]:
     """What a model takes and finds, as its card says."""
     usual = TASKS.get(str(card.get("source", "")).split("/")[0], Preprocess()).as_dict()
-    settings = {**usual, **card.get("preprocess", {}), **changes}
+    settings = merged(merged(usual, card.get("preprocess", {})), changes)
     classes = tuple(card.get("classes", ["background", "foreground"])[1:])
     return Preprocess.from_dict(settings), classes
