@@ -47,6 +47,7 @@ class MethodOutput(Generic[T]):
     activation: str
     limits: Limits
     codes: tuple[tuple[str, ...], ...]  # notes that the method raised on each of the N images
+    thresholds: tuple[float | None, ...] = ()  # of the classes, if the model's profile has any
     updated: bool = False  # whether parameters were changed: no member is the unadapted model
 
     def pick(self, at: slice) -> Self:
@@ -100,14 +101,15 @@ class PredictionRecord(MethodOutput[Array]):
     @cached_property
     def mask(self) -> Array:
         """``(N, *S)`` classes; ``(N, C, *S)`` of 0 and 1 if there are several labels."""
-        return labels(self.probability, self.activation)
+        return labels(self.probability, self.activation, self.thresholds)
 
     @cached_property
     def member_masks(self) -> Array | None:
         """``(K, N, *S)`` the mask of each member alone."""
         if self.members is None:
             return None
-        flat = labels(self.members.reshape(-1, *self.members.shape[2:]), self.activation)
+        maps = self.members.reshape(-1, *self.members.shape[2:])
+        flat = labels(maps, self.activation, self.thresholds)
         return flat.reshape(*self.members.shape[:2], *flat.shape[1:])
 
     @cached_property

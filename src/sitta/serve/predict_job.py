@@ -51,7 +51,7 @@ def work(job: Mapping[str, Any], catalogue: Catalogue) -> tuple[dict[str, Any], 
     reader = partial(_read, loaded.preprocess, catalogue.limits)
     try:
         prepared = prepare_file(InputFile(path, "", ""), loaded.preprocess, reader=reader)
-        done = predict_prepared([prepared], adapt, SAVE)[0]
+        done = predict_prepared([prepared], adapt, SAVE, profile=loaded.profile)[0]
     except TooLarge as error:
         error.fix = "send a smaller one; who runs the service can raise the limit"
         raise ApiError.of(413, "too-large", error) from error

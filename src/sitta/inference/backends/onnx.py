@@ -14,6 +14,7 @@ from sitta.inference.backends.manifest import EXPORT_AGAIN, Manifest
 from sitta.inference.backends.operators import require_finite
 from sitta.inference.backends.ort import runtime, session
 from sitta.inference.request import Request
+from sitta.models.profile import Profile
 from sitta.prediction.notes import Limits, require_usable
 from sitta.prediction.record import PredictionRecord
 from sitta.prediction.scores import computed
@@ -40,6 +41,7 @@ class Graph:
         metadata = self._session.get_modelmeta().custom_metadata_map
         self.manifest = Manifest.read(str(path), metadata)
         self.card, self.settings = self.manifest.card, self.manifest.built_in
+        self.profile = Profile()  # as it was loaded
         self.outputs = tuple(output.name for output in self._session.get_outputs())
         takes = self._session.get_inputs()[0]
         self._input = takes.name
@@ -88,6 +90,7 @@ class Graph:
             distance=values.get("distance", unknown),
             activation=self.manifest.activation,
             limits=Limits.of(self.card),
+            thresholds=self.profile.thresholds,
             codes=(noted,) * len(images),
             computed={name: values.get(name, unknown) for name in COMPUTED},
         )
