@@ -43,6 +43,14 @@ def first_contact(
     return warnings
 
 
+def noise(loaded: Loaded) -> Array:
+    """One input of the size that a model takes, for want of an image."""
+    inputs = loaded.preprocess
+    sides = inputs.size or (64,) * inputs.dims
+    values = np.random.default_rng(0).random((1, inputs.channels, *sides))
+    return values.astype(np.float32)
+
+
 def _about_inputs(loaded: Loaded, values: Array) -> list[str]:
     """What may be wrong with what the network is fed."""
     said, scale = loaded.profile.said, loaded.preprocess.scale

@@ -57,7 +57,7 @@ def load_model(
     weights: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
     threads: int | None = None,
-    **reading: Any,
+    reading: Mapping[str, Any] | None = None,
 ) -> Loaded:
     """A model of any kind: what ``find_profile`` takes, loaded, with its profile.
 
@@ -65,7 +65,7 @@ def load_model(
     ``thresholds`` of its profile. A graph uses all cores, unless it is told how many threads.
     """
     profile = find_profile(name, weights)
-    changes = {"preprocess": changes or None, **reading}
+    changes = {"preprocess": changes or None, **(reading or {})}
     if profile.onnx:
         return _graph(name, profile, changes, threads)
     if profile.factory:

@@ -35,6 +35,12 @@ class Request:
     keep_header: bool = False  # NIfTI masks carry free text and extensions of their image
     file_timeout: float = 120.0  # seconds that reading one file may take; 0 is no limit
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What it has in place of the profile's, but for preprocessing and windows."""
+        told = {"output": self.output, "activation": self.activation}
+        return {**told, "thresholds": self.thresholds or None}
+
     def __post_init__(self) -> None:
         size = self.pixel_size
         unknown = [name for name in self.save if name not in MAPS]

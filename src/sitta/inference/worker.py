@@ -53,13 +53,7 @@ class Worker:
         np.ones((2, 2)) @ np.ones((2, 2))  # OpenBLAS without memory at its first product exits
         self.request, self.overwrite = request, overwrite
         self.loaded = load_model(
-            request.model,
-            request.weights,
-            request.preprocess,
-            threads,
-            output=request.output,
-            activation=request.activation,
-            thresholds=request.thresholds,
+            request.model, request.weights, request.preprocess, threads, request.reading
         )
         self.adapt = self.loaded.adapter(request, threads)
         settings = fingerprint(request, self.loaded)
