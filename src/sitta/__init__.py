@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sitta.errors import SittaError as SittaError
     from sitta.errors import UnsupportedModel as UnsupportedModel
     from sitta.export import export_onnx as export_onnx
-    from sitta.models import load as load
+    from sitta.inference.loading import load as load
     from sitta.prediction.prediction import Prediction as Prediction
 
 # Names are loaded when first used (PEP 562), so that `sitta --help` never waits for torch.
@@ -40,7 +40,7 @@ _HOMES = {
     "data": "sitta.data",
     "export_onnx": "sitta.export",
     "inspect": "sitta.adaptation.inspection",
-    "load": "sitta.models",
+    "load": "sitta.inference.loading",
     "method": "sitta.adaptation",
     "methods": "sitta.adaptation",
     "models": "sitta.models",

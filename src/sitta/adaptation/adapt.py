@@ -82,8 +82,8 @@ class Adapt(Method):
     @cached_property
     def calibration(self) -> Calibration | None:
         """What is known of the model in-domain: of the profile, or of the model's own file."""
-        card = getattr(unwrap(self.model), "card", None)
-        return calibration_of(card) if self.profile is None else calibration_from(self.profile)
+        own = self.profile is None
+        return calibration_of(unwrap(self.model)) if own else calibration_from(self.profile)
 
     def _adapt(self, twin: Twin, images: Tensor) -> Members:
         run = {"statistics": "in-layer", "at_once": self.members_at_once}

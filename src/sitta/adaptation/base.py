@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sitta._util.settings import check, constraints, option
+from sitta.core.activations import ACTIVATIONS, INSIDE
 from sitta.core.census import Census, census
 from sitta.core.entropy import (
     Activation,
@@ -29,6 +30,7 @@ from sitta.core.integration import (
     without_unusable,
 )
 from sitta.core.norm_adapters import mixed_families
+from sitta.core.output import as_described, thresholds_of
 from sitta.core.twin import Output, Twin, Twins, unwrap
 from sitta.core.validate import as_batch, explain
 from sitta.errors import SittaError, UnsupportedModel
@@ -79,7 +81,9 @@ class Method(ABC):
     Attributes:
         model: Any ``torch.nn.Module`` that maps ``(N, C, *S)`` to logits.
         activation: ``auto`` takes one channel for binary and several for classes; ``sigmoid`` with
-            several channels is multi-label.
+            several channels is multi-label; ``probabilities`` and ``probabilities-sigmoid`` are
+            for models that return those, not logits. The model's profile decides if it is not
+            given, as for ``output``.
         output: Where the logits are if the model returns a dict, tuple or list: a key, an index,
             or a function of what it returns.
         accelerate: Whether to use the inference optimisations; False is slower, and simpler to
@@ -96,7 +100,9 @@ class Method(ABC):
     model: nn.Module = field(repr=False)
     _: KW_ONLY
     activation: str = option(
-        "auto", "how logits become probabilities", choices=("auto", "sigmoid", "softmax")
+        "auto",
+        "how logits become probabilities",
+        choices=("auto", *sorted({*ACTIVATIONS.values()} - {"auto"}), *INSIDE),
     )
     output: Output = None
     accelerate: bool = field(default=True, repr=False)
@@ -121,12 +127,15 @@ class Method(ABC):
                 got=f"{self.census.model} with {self.census}",
                 fix="sitta.inspect(model) lists the methods that apply",
             )
+        output, activation = as_described(unwrap(self.model), self.output, self.activation)
+        object.__setattr__(self, "output", output)
+        object.__setattr__(self, "activation", activation)
         object.__setattr__(self, "_twins", Twins(self.model, self.output, self.accelerate))
 
     @cached_property
     def calibration(self) -> Calibration | None:
         """What is known of the model in-domain, if its file says so."""
-        return calibration_of(getattr(unwrap(self.model), "card", None))
+        return calibration_of(unwrap(self.model))
 
     @property
     def _needs(self) -> Needs:
@@ -238,6 +247,7 @@ class Method(ABC):
             distance=members.distance.cpu(),
             limits=Limits.of(getattr(unwrap(self.model), "card", None), self.calibration),
             calibration=self.calibration,
+            thresholds=thresholds_of(unwrap(self.model)),
         )
 
     def _ends(self, twin: Twin, images: Tensor, members: Members, each: Tensor) -> Tensor | None:

@@ -32,7 +32,7 @@ def option(panel: str, text: str, *names: str, **more: Any) -> Any:
 Model = Annotated[
     str,
     typer.Argument(
-        help="A model of the zoo, a checkpoint, .onnx, or package.module:factory.",
+        help="A zoo model, a profile (.toml), checkpoint, .onnx, or package.module:factory.",
         autocompletion=_models,
     ),
 ]
@@ -49,6 +49,12 @@ Step = Annotated[Real, option(METHOD, "Of intent: grid step.")]
 Settings = Annotated[
     list[str] | None, option(METHOD, "Any setting of the method.", "--set", metavar="NAME=VALUE")
 ]
+READ = "Output of the network (of the profile, unless given here)"
+Reading = Annotated[Text, option(READ, "Key or index, if it returns several.", "--output")]
+Activation = Annotated[
+    Text, option(READ, "logits, sigmoid, softmax, probabilities or probabilities-sigmoid.")
+]
+Threshold = Annotated[Text, option(READ, "Of each class: 0.4, or 0.4,0.6 for two.")]
 Size = Annotated[Text, option(PRE, "Such as 128x128.")]
 Fit = Annotated[Text, option(PRE, "resize, crop, none.")]
 Spacing = Annotated[Text, option(PRE, "Resample to this, in mm: 0.5x0.5.")]
@@ -83,6 +89,26 @@ def scaling(text: str) -> dict[str, Any]:
 
     kind, *words = text.split() or [text]
     return parse("Preprocess", {"scale": kind, **_pairs(words)}, Preprocess)
+
+
+def reading(output: Text, activation: Text, threshold: Text) -> dict[str, Any]:
+    """How the output of the network is read, as far as that was given."""
+    try:
+        cuts = tuple(map(float, comma_separated(threshold or "")))
+    except ValueError:
+        raise InvalidSetting(
+            "A threshold is a number.",
+            allowed="0.4, or 0.4,0.6 for two classes",
+            got=str(threshold),
+        ) from None
+    told = given(output=key_or_index(output), activation=activation)
+    return {**told, "thresholds": cuts} if cuts else told
+
+
+def key_or_index(output: Text) -> str | int | None:
+    """An index if it is a number."""
+    whole = output is not None and output.lstrip("-").isdecimal()
+    return int(output) if output is not None and whole else output
 
 
 def numbers(text: str | None, kind: Callable[[str], Any]) -> tuple[Any, ...] | None:

@@ -9,7 +9,7 @@ import typer
 
 from sitta.cli import app, command
 from sitta.cli import options as o
-from sitta.cli.show import console, print_json, print_table, progress
+from sitta.cli.show import console, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
     from sitta.inference import Run
@@ -25,8 +25,13 @@ def predict(
     step: o.Step = None,
     settings: o.Settings = None,
     window: Annotated[o.Text, o.option(o.METHOD, "Sides of a sliding window.")] = None,
-    statistics: Annotated[str, o.option(o.METHOD, "With --window: volume or window.")] = "volume",
+    statistics: Annotated[
+        o.Text, o.option(o.METHOD, "Of windows: volume (usual) or window.")
+    ] = None,
     weights: o.Weights = None,
+    output: o.Reading = None,
+    activation: o.Activation = None,
+    threshold: o.Threshold = None,
     size: o.Size = None,
     fit: o.Fit = None,
     spacing: o.Spacing = None,
@@ -61,7 +66,7 @@ def predict(
     with progress("predicting", silent=as_json) as watch:
         from sitta.inference import Request
         from sitta.inference import predict as run
-        from sitta.inference.backends.onnx import is_graph
+        from sitta.inference.loading import is_graph
 
         words, own = settings or [], {"strategy": strategy, "step": step}
         chosen = (
@@ -69,25 +74,27 @@ def predict(
             if is_graph(model)
             else o.method_settings(method, words, **own)
         )
+        more = o.given(file_timeout=file_timeout, statistics=statistics)
         request = Request(
             model,
             method,
             chosen,
             None if weights is None else str(weights),
             o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims),
-            o.comma_separated(save),
-            device,
+            save=o.comma_separated(save),
+            device=device,
             window=o.numbers(window, int),
-            statistics=statistics,
             batch=batch,
             pixel_size=o.numbers(pixel_size, float),
             keep_header=keep_header,
-            **o.given(file_timeout=file_timeout),
+            **o.reading(output, activation, threshold),
+            **more,
         )
         how: dict[str, Any] = {"overwrite": overwrite, "cluster": ray, "workers": workers}
         done = run(request, inputs, out, **how, threads=threads, watch=watch)
     if as_json:
         told = {"counts": done.counts, "seconds": done.seconds, "failures": done.failures}
+        told |= {"warnings": done.warnings}
         print_json({**told, "out": str(out)}, indent=None)
     else:
         conclusion(done, out)
@@ -99,6 +106,8 @@ def conclusion(run: Run, out: Path) -> None:
     """Counts, failures, and what to look at first."""
     from sitta.prediction.notes import note
 
+    for warning in run.warnings:
+        say(f"warning: {warning}", err=True)
     columns = ["predicted", "done before", "failed", "seconds"]
     print_table(columns, [[*run.counts.values(), f"{run.seconds:.1f}"]], right=columns)
     where = console()

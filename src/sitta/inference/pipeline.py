@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ from sitta.data.image import Array
 from sitta.data.images import Image, read
 from sitta.data.preprocess import InverseTransform, Preprocess
 from sitta.inference.inputs import InputFile
+from sitta.inference.postprocess import cleaned
+from sitta.models.profile import Profile
 from sitta.prediction.record import PredictionRecord
 
 Adapt = Callable[[Array], PredictionRecord]
+Clean = Callable[..., Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,24 +74,33 @@ def prepare_file(
 
 
 def predict_prepared(
-    files: Sequence[PreparedFile], adapt: Adapt, save: frozenset[str], at_once: int = 8
+    files: Sequence[PreparedFile],
+    adapt: Adapt,
+    save: frozenset[str],
+    at_once: int = 8,
+    profile: Profile | None = None,
 ) -> list[FileResult]:
     """Adapt to a file, ``at_once`` slices in one pass; or to several images of one size at once.
 
     Maps to save: ``probability``, ``uncertainty``, ``disagreement``, ``members``; and ``labels``,
-    the mask of each member ``(K, *S)``.
+    the mask of each member ``(K, *S)``. The post-processing is that of the profile.
     """
+    clean = partial(cleaned, profile or Profile())
     start, first = time.perf_counter(), files[0].values
     if len(files) > 1:
         parts = [[p] for p in adapt(np.concatenate([file.values for file in files]))]
     else:
         parts = [[adapt(first[n : n + at_once]) for n in range(0, len(first), at_once)]]
     share = (time.perf_counter() - start) / len(files)
-    return [_result(file, p, save, share) for file, p in zip(files, parts, strict=True)]
+    return [_result(file, p, save, share, clean) for file, p in zip(files, parts, strict=True)]
 
 
 def _result(
-    prepared: PreparedFile, parts: list[PredictionRecord], save: frozenset[str], seconds: float
+    prepared: PreparedFile,
+    parts: list[PredictionRecord],
+    save: frozenset[str],
+    seconds: float,
+    clean: Clean,
 ) -> FileResult:
     """What is written about a file, from the predictions of its slices in their order."""
     image, first = prepared.image, parts[0]
@@ -113,6 +126,7 @@ def _result(
     }
     mask, maps = _restored(parts, prepared.inverse, save)
     classes = first.probability.shape[1] - (first.activation == "softmax")
+    mask = clean(mask, labels=first.activation != "softmax" and classes > 1)
     return FileResult(image, mask, maps, record, prepared.inverse, classes)
 
 
@@ -126,7 +140,8 @@ def _restored(
         return inverse.restore(np.concatenate(list(values)))  # (C, *S)
 
     def mask_of(maps: Array) -> Array:
-        return np.asarray(labels(maps[None], first.activation)[0], dtype=np.uint8)
+        mask = labels(maps[None], first.activation, first.thresholds)
+        return np.asarray(mask[0], dtype=np.uint8)
 
     probability = restore(p.probability for p in parts)
     maps: dict[str, Array] = {}

@@ -113,10 +113,15 @@ class Calibration:
             raise InvalidSetting(f"{where} is damaged.", got=got, fix=CALIBRATE_AGAIN) from error
 
 
-def calibration_of(card: Any) -> Calibration | None:
-    """The calibration in the card of a model, if it has one."""
-    held = card.get("calibration") if isinstance(card, Mapping) else None
-    return None if held is None else Calibration.from_dict(held)
+def calibration_of(model: Any) -> Calibration | None:
+    """The calibration that came with a model or a graph, in its profile or its card."""
+    table = getattr(model, "card", None)
+    table = table if isinstance(table, Mapping) else {}
+    inside = table.get("profile")
+    held = getattr(getattr(model, "profile", None), "calibration", None)
+    held = held or table.get("calibration")
+    held = held or (inside.get("calibration") if isinstance(inside, Mapping) else None)
+    return Calibration.from_dict(held) if isinstance(held, Mapping) else None
 
 
 def calibration_from(given: Any) -> Calibration | None:
@@ -127,8 +132,8 @@ def calibration_from(given: Any) -> Calibration | None:
         text = Path(given).read_text("utf-8")
         held = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
         return Calibration.from_dict(held.get("calibration", held), str(given))
-    held = given if isinstance(given, Mapping) else {"calibration": given.calibration}
-    return calibration_of(held)
+    held = given if isinstance(given, Mapping) else given.calibration
+    return None if held is None else Calibration.from_dict(held)
 
 
 def _class_dict(c: ClassCalibration) -> dict[str, Any]:

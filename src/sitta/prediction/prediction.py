@@ -92,13 +92,14 @@ class Prediction:
     @cached_property
     def mask(self) -> Tensor:
         """``(N, *S)`` classes; ``(N, C, *S)`` of 0 and 1 if there are several labels."""
-        return self._drop(labels(self._raw.probability, self.activation))
+        raw = self._raw
+        return self._drop(labels(raw.probability, self.activation, raw.thresholds))
 
     @cached_property
     def member_masks(self) -> Tensor:
         """``(K, N, *S)`` the mask of each member alone."""
         members = self._raw.members
-        flat = labels(members.flatten(0, 1), self.activation)
+        flat = labels(members.flatten(0, 1), self.activation, self._raw.thresholds)
         return self._drop(flat.unflatten(0, members.shape[:2]), 1)
 
     @property

@@ -53,6 +53,7 @@ class MethodOutput(Generic[T]):
     names: tuple[str, ...]  # of the members: the lambda, or what says more
     ends: T | None  # (2, N, C, *S) probabilities at lambda 1 and 0, if there is a calibration
     calibration: Calibration | None  # what is known of the model in-domain
+    thresholds: tuple[float | None, ...] = ()  # of the classes, if the model's profile has any
     updated: bool = False  # whether parameters were changed: no member is the unadapted model
 
     def pick(self, at: slice) -> Self:
@@ -106,14 +107,15 @@ class PredictionRecord(MethodOutput[Array]):
     @cached_property
     def mask(self) -> Array:
         """``(N, *S)`` classes; ``(N, C, *S)`` of 0 and 1 if there are several labels."""
-        return labels(self.probability, self.activation)
+        return labels(self.probability, self.activation, self.thresholds)
 
     @cached_property
     def member_masks(self) -> Array | None:
         """``(K, N, *S)`` the mask of each member alone."""
         if self.members is None:
             return None
-        flat = labels(self.members.reshape(-1, *self.members.shape[2:]), self.activation)
+        maps = self.members.reshape(-1, *self.members.shape[2:])
+        flat = labels(maps, self.activation, self.thresholds)
         return flat.reshape(*self.members.shape[:2], *flat.shape[1:])
 
     @cached_property
