@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sitta import models as models
     from sitta.adaptation import *  # noqa: F403  (the methods)
     from sitta.adaptation.inspection import inspect as inspect
+    from sitta.calibration.calibrate import calibrate as calibrate
     from sitta.errors import InvalidImage as InvalidImage
     from sitta.errors import InvalidSetting as InvalidSetting
     from sitta.errors import SittaError as SittaError
@@ -37,6 +38,7 @@ _HOMES = {
     "Prediction": "sitta.prediction.prediction",
     "SittaError": "sitta.errors",
     "UnsupportedModel": "sitta.errors",
+    "calibrate": "sitta.calibration.calibrate",
     "data": "sitta.data",
     "export_onnx": "sitta.export",
     "inspect": "sitta.adaptation.inspection",

@@ -42,6 +42,15 @@ def predict(
     scale: o.Scale = None,
     plane: o.Plane = None,
     dims: o.Dims = None,
+    invert: Annotated[
+        bool, o.option(o.PRE, "Invert grey values, if images look inverted.", "--invert")
+    ] = False,
+    rotate: Annotated[
+        int, o.option(o.PRE, "Turn slices clockwise for the model: 90, 180, 270.")
+    ] = 0,
+    min_dice: Annotated[
+        o.Real, o.option(o.OUTPUT, "Flag masks of a lower expected Dice; 0.8, or as calibrated.")
+    ] = None,
     save: Annotated[str, o.option(o.OUTPUT, "probability,uncertainty,members")] = "",
     keep_header: Annotated[
         bool, o.option(o.OUTPUT, "NIfTI masks keep the image's free text.", "--keep-header")
@@ -87,6 +96,9 @@ def predict(
             batch=batch,
             pixel_size=o.numbers(pixel_size, float),
             keep_header=keep_header,
+            invert=invert,
+            rotate=rotate,
+            min_dice=min_dice,
             **o.reading(output, activation, threshold),
             **more,
         )

@@ -106,12 +106,15 @@ class Preprocess:
         unused = set(SETTINGS) - set(SCALES[self.scale].settings)
         return {name: value for name, value in asdict(self).items() if name not in unused}
 
-    def apply(self, image: Image, spacing: Sequence[float] | None = None) -> ModelInput:
+    def apply(
+        self, image: Image, spacing: Sequence[float] | None = None, rotate: int = 0
+    ) -> ModelInput:
         """The inputs of a model: one image, the N slices of a volume, or one volume.
 
-        ``spacing`` is in millimetres (slices, rows, columns), for files that do not have it.
+        ``spacing`` is in millimetres (slices, rows, columns), for files that do not have it;
+        ``rotate`` turns slices clockwise by so many degrees.
         """
-        inverse = self.place(image, spacing)
+        inverse = self.place(image, spacing, rotate)
         pixels = before(_channels(image, self.channels), self, image)  # (C, *S)
         with np.errstate(over="ignore", invalid="ignore"):  # a model refuses what is not finite
             inputs = resize(inverse.inputs(pixels), inverse.resized)  # (N, C, *resized)
@@ -119,9 +122,11 @@ class Preprocess:
             inputs = np.stack([crop(x, self.size, fill=None) for x in inputs])
         return ModelInput(after(inputs, self), inverse)
 
-    def place(self, image: Image, spacing: Sequence[float] | None = None) -> InverseTransform:
+    def place(
+        self, image: Image, spacing: Sequence[float] | None = None, rotate: int = 0
+    ) -> InverseTransform:
         """Where the inputs of a model lie in a file."""
-        orientation = Orientation.of(image.geometry, self.plane)
+        orientation = Orientation.of(image.geometry, self.plane).turned(rotate)
         native = orientation.sides[3 - self.dims :]
         resized = native
         if self.fit == "resize":

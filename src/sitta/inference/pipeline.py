@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from sitta.data.preprocess import InverseTransform, Preprocess
 from sitta.inference.inputs import InputFile
 from sitta.inference.postprocess import cleaned
 from sitta.models.profile import Profile
+from sitta.prediction.input_check import saturations
 from sitta.prediction.record import PredictionRecord
 
 Adapt = Callable[[Array], PredictionRecord]
@@ -52,6 +53,7 @@ class PreparedFile:
     inverse: InverseTransform
     seconds: float  # that reading took
     digest: str  # of its bytes, if its record is kept
+    saturation: float | None = None  # of a file whose colours the model does not see
 
     def goes_with(self, other: PreparedFile) -> bool:
         """Whether both are one image of the same size, so that one pass can do both."""
@@ -64,13 +66,24 @@ def prepare_file(
     pixel_size: tuple[float, ...] | None = None,
     digest: str = "",
     reader: Callable[[Path], Image] = read,
+    *,
+    invert: bool = False,
+    rotate: int = 0,
 ) -> PreparedFile:
-    """Read a file and bring it to what the model takes."""
+    """Read a file and bring it to what the model takes, inverted or turned if that is asked for."""
     start = time.perf_counter()
     image = reader(file.path)
-    ready = preprocess.apply(image, pixel_size)
+    ready = preprocess.apply(_inverted(image) if invert else image, pixel_size, rotate)
+    hidden = preprocess.channels == 1 and len(image.pixels) == 3
+    colours = float(saturations(image.pixels[None])[0]) if hidden else None
     seconds = time.perf_counter() - start
-    return PreparedFile(file, image, ready.values, ready.inverse, seconds, digest)
+    return PreparedFile(file, image, ready.values, ready.inverse, seconds, digest, colours)
+
+
+def _inverted(image: Image) -> Image:
+    """The same file with its grey values the other way round."""
+    pixels = image.pixels.astype(np.float64)
+    return replace(image, pixels=pixels.max() + pixels.min() - pixels)
 
 
 def predict_prepared(
@@ -79,6 +92,7 @@ def predict_prepared(
     save: frozenset[str],
     at_once: int = 8,
     profile: Profile | None = None,
+    min_dice: float | None = None,
 ) -> list[FileResult]:
     """Adapt to a file, ``at_once`` slices in one pass; or to several images of one size at once.
 
@@ -91,8 +105,18 @@ def predict_prepared(
         parts = [[p] for p in adapt(np.concatenate([file.values for file in files]))]
     else:
         parts = [[adapt(first[n : n + at_once]) for n in range(0, len(first), at_once)]]
+    parts = [
+        [_judged(p, file.saturation, min_dice) for p in of_file]
+        for file, of_file in zip(files, parts, strict=True)
+    ]
     share = (time.perf_counter() - start) / len(files)
     return [_result(file, p, save, share, clean) for file, p in zip(files, parts, strict=True)]
+
+
+def _judged(p: PredictionRecord, saturation: float | None, least: float | None) -> PredictionRecord:
+    """A record that knows the colours of its file, and from which Dice on it is not flagged."""
+    limits = p.limits if least is None else replace(p.limits, dice=least)
+    return replace(p, saturation=saturation, limits=limits)
 
 
 def _result(
@@ -103,6 +127,7 @@ def _result(
     clean: Clean,
 ) -> FileResult:
     """What is written about a file, from the predictions of its slices in their order."""
+    parts = _with_members_that_ran(parts)
     image, first = prepared.image, parts[0]
     took = {"seconds": round(prepared.seconds + seconds, 4)}
     slices = (row for part in parts for row in part.rows())
@@ -118,6 +143,7 @@ def _result(
         "shown": shown,
         "doubt": rows[shown]["doubt"],
         "lambdas": first.lambdas.tolist(),
+        "member_names": list(first.names),
         "source_member": first.anchor,
         "activation": first.activation,
         "limits": first.limits.describe(),
@@ -128,6 +154,12 @@ def _result(
     classes = first.probability.shape[1] - (first.activation == "softmax")
     mask = clean(mask, labels=first.activation != "softmax" and classes > 1)
     return FileResult(image, mask, maps, record, prepared.inverse, classes)
+
+
+def _with_members_that_ran(parts: list[PredictionRecord]) -> list[PredictionRecord]:
+    """The same records without members that no slice needed."""
+    ran = np.any([part.ran.any(axis=1) for part in parts], axis=0)
+    return parts if ran.all() else [part.with_members(np.flatnonzero(ran)) for part in parts]
 
 
 def _restored(

@@ -10,6 +10,7 @@ from sitta.errors import InvalidSetting
 
 LONGEST_TIMEOUT = 1_000_000  # seconds; a timer of the system has no room for much more
 MAPS = ("probability", "uncertainty", "members")
+TURNS = (0, 90, 180, 270)  # degrees, clockwise
 STATISTICS = ("volume", "window")
 
 
@@ -33,6 +34,9 @@ class Request:
     batch: int | None = None  # files of equal size in one pass; None is 1 on a CPU, 8 on a GPU
     pixel_size: tuple[float, ...] | None = None  # mm (slices, rows, columns) of files without
     keep_header: bool = False  # NIfTI masks carry free text and extensions of their image
+    invert: bool = False  # grey values of every file before anything else
+    rotate: int = 0  # degrees by which every slice is turned clockwise for the model
+    min_dice: float | None = None  # expected Dice below which an image is flagged
     file_timeout: float = 120.0  # seconds that reading one file may take; 0 is no limit
 
     @property
@@ -55,6 +59,13 @@ class Request:
         if self.batch is not None and self.batch < 1:
             raise InvalidSetting(
                 "batch is out of range.", allowed="a whole number >= 1", got=str(self.batch)
+            )
+        if self.rotate not in TURNS:
+            allowed = ", ".join(map(str, TURNS))
+            raise InvalidSetting("rotate is out of range.", allowed=allowed, got=str(self.rotate))
+        if self.min_dice is not None and not 0 <= self.min_dice <= 1:
+            raise InvalidSetting(
+                "min_dice is out of range.", allowed="0 to 1", got=str(self.min_dice)
             )
         if not 0 <= self.file_timeout <= LONGEST_TIMEOUT:
             raise InvalidSetting(

@@ -72,7 +72,14 @@ class Worker:
                 digest = file.digest()
                 if not self.overwrite and (record := self.outputs.done(file, digest)):
                     return {**record, "before": True}
-                return prepare_file(file, self.loaded.preprocess, self.request.pixel_size, digest)
+                return prepare_file(
+                    file,
+                    self.loaded.preprocess,
+                    self.request.pixel_size,
+                    digest,
+                    invert=self.request.invert,
+                    rotate=self.request.rotate,
+                )
         except Expired:
             raise InvalidImage(
                 f"{file.path} could not be read within {limit:g} seconds.",
@@ -97,7 +104,9 @@ class Worker:
         request, profile = self.request, self.loaded.profile
         save = frozenset(request.save)
         try:
-            results = predict_prepared(files, self.adapt, save, request.at_once, profile)
+            results = predict_prepared(
+                files, self.adapt, save, request.at_once, profile, request.min_dice
+            )
         except (InvalidImage, OSError):
             raise
         except Exception as error:
@@ -176,4 +185,8 @@ def fingerprint(request: Request, loaded: Loaded) -> str:
     parts += [profile.reading] if profile.reading else []
     parts += [request.pixel_size] if request.pixel_size else []
     parts += ["keep header"] if request.keep_header else []
+    parts += ["inverted"] if request.invert else []
+    parts += [f"rotated {request.rotate}"] if request.rotate else []
+    parts += [f"least Dice {request.min_dice}"] if request.min_dice is not None else []
+    parts += [loaded.profile.calibration] if loaded.profile.calibration else []
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

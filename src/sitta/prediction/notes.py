@@ -246,8 +246,8 @@ def codes(record: PredictionRecord) -> list[tuple[str, ...]]:
     """Codes of the notes on each image of a record: those of ``NOTES``, then the method's own."""
     tests = {code: note.applies(record) for code, note in NOTES.items() if note.applies}
     return [
-        (*(code for code, hits in tests.items() if hits[n]), *raised)
-        for n, raised in enumerate(record.codes)
+        (*looks, *(code for code, hits in tests.items() if hits[n]), *raised)
+        for n, (looks, raised) in enumerate(zip(record.input_codes, record.codes, strict=True))
     ]
 
 

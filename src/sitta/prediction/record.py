@@ -73,6 +73,7 @@ class PredictionRecord(MethodOutput[Array]):
 
     # By name, what ``scores.computed()`` lists: the agreement (N,), and maps (N, *S).
     computed: Mapping[str, Array]
+    saturation: float | None = None  # of the file, if its colours became grey for the model
 
     def __len__(self) -> int:
         return len(self.images)
@@ -88,6 +89,20 @@ class PredictionRecord(MethodOutput[Array]):
     def pick(self, at: slice) -> Self:
         """The record of some of the images."""
         return replace(super().pick(at), computed=Lazy(partial(_part, self.computed, at)))
+
+    def with_members(self, chosen: Array) -> Self:
+        """The record without the other members, none of which may count."""
+        whole: Any = self
+        names = ("lambdas", "entropies", "weights", "usable", "ran", "members")
+        held = {name: getattr(whole, name) for name in names}
+        cut = {name: None if values is None else values[chosen] for name, values in held.items()}
+        return replace(self, **cut, names=tuple(self.names[k] for k in chosen))
+
+    @cached_property
+    def input_codes(self) -> list[tuple[str, ...]]:
+        """Codes of notes on what the images look like, if the calibration knows."""
+        known = self.calibration.inputs if self.calibration else None
+        return [()] * len(self) if known is None else known.codes(self.images, self.saturation)
 
     @property
     def agreement(self) -> Array:
