@@ -26,7 +26,7 @@ from sitta.prediction.record import PredictionRecord
 Array = NDArray[Any]
 Watch = Callable[[int, int], None]
 MOST = 100  # images that are looked at
-SHIFTED = 300  # shifted images in all, about
+SHIFTED = 200  # shifted images in all, about
 PER_IMAGE = (2, 12)  # shifted images of one image, at least and at most
 SUBJECTS = 10  # fewest whose mean image or mean shape can be kept of private images
 JITTERED = 2  # copies of each mask, moved a little, that a shape prior also learns from

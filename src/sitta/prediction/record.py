@@ -95,7 +95,7 @@ class PredictionRecord(MethodOutput[Array]):
         whole: Any = self
         names = ("lambdas", "entropies", "weights", "usable", "ran", "members")
         held = {name: getattr(whole, name) for name in names}
-        cut = {name: None if values is None else values[chosen] for name, values in held.items()}
+        cut: dict[str, Any] = {k: None if v is None else v[chosen] for k, v in held.items()}
         return replace(self, **cut, names=tuple(self.names[k] for k in chosen))
 
     @cached_property
