@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import nn
 
 from sitta.adaptation import methods
 from sitta.core.census import Census, census
+
+SPARSE = 4  # convolutions for each layer with running statistics: usual networks have one or two
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,7 @@ class Inspection:
 
     census: Census  # normalisation layers, spatial rank, channels, number of parameters
     problems: dict[str, str]  # for each method, why it does not apply; empty if it does
+    warnings: tuple[str, ...] = ()  # why adaptation may change little, or go wrong
 
     @property
     def applies(self) -> tuple[str, ...]:
@@ -29,6 +33,7 @@ class Inspection:
         lines = [f"{c.model}: {rank}, {c.parameters:,} parameters, {entrance}", f"  {c}"]
         for name, problem in self.problems.items():
             lines.append(f"  {name:<8} {'no: ' + problem if problem else 'applies'}")
+        lines += [f"  warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
 
@@ -38,7 +43,46 @@ def inspect(model: nn.Module) -> Inspection:
     Example:
         >>> net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 1, 1))
         >>> inspect(net).problems["intent"]
-        'it has no BatchNorm layer with running statistics to mix'
+        'it has no BatchNorm or InstanceNorm layer with running statistics to mix'
     """
     layers = census(model)
-    return Inspection(layers, {name: kind.problem(layers) for name, kind in methods().items()})
+    problems = {name: kind.problem(layers) for name, kind in methods().items()}
+    return Inspection(layers, problems, tuple(_warnings(layers)))
+
+
+def _warnings(layers: Census) -> Iterator[str]:
+    """What is unusual about the normalisation layers."""
+    mixed, every = len(layers.mixable), len(layers.layers)
+    if 0 < mixed < every - mixed:
+        yield (
+            f"Only {mixed} of {every} normalisation layers keep running statistics. Lambda changes "
+            "those alone, so adaptation may change little."
+        )
+    elif mixed and layers.convolutions > SPARSE * mixed:
+        yield (
+            f"Only {mixed} normalisation layers for {layers.convolutions} convolutions keep "
+            "running statistics. Adaptation may change little."
+        )
+    if layers.frozen:
+        yield (
+            f"{len(layers.frozen)} BatchNorm layers are frozen ({_some(layers.frozen)}): constants "
+            "in place of statistics, which no lambda mixes. To adapt them, load their tensors "
+            "into nn.BatchNorm2d layers."
+        )
+    single = [x.name for x in layers.layers if x.use == "per image"]
+    if single:
+        yield (
+            f"{len(single)} layers keep no running statistics ({_some(single)}): they normalise "
+            "each image by itself at every lambda."
+        )
+    untrained = [x.name for x in layers.layers if x.use == "untrained"]
+    if untrained:
+        yield (
+            f"{len(untrained)} layers have never seen data ({_some(untrained)}): their running "
+            "statistics are still 0 and 1. Load trained weights; a layer that the forward pass "
+            "never calls does no harm."
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join([*names[:3], *(["..."] if len(names) > 3 else [])])

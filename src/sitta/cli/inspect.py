@@ -13,6 +13,7 @@ from sitta.cli.show import print_json, say
 @command(app, "sitta inspect chest-mcu")
 def inspect(model: Model, weights: Weights = None, as_json: AsJson = False) -> None:
     """What a model is made of, what it takes, and which methods apply to it."""
+    from sitta.data.scaling import SETTINGS
     from sitta.inference import load_model
 
     loaded = load_model(model, weights)
@@ -25,7 +26,8 @@ def inspect(model: Model, weights: Weights = None, as_json: AsJson = False) -> N
         return
     say(f"{text}\ntakes")
     for name, value in loaded.preprocess.as_dict().items():
-        say(f"  {name:<9} {_plain(value)}")
+        number = isinstance(value, tuple) and name in SETTINGS
+        say(f"  {name:<9} {', '.join(f'{v:g}' for v in value) if number else _plain(value)}")
     say(f"finds\n  {', '.join(loaded.classes)}")
     for name in ("source", "training", "trust", "note"):
         if card.get(name):
@@ -42,7 +44,8 @@ def _inside(model: Any) -> tuple[str, dict[str, Any]]:
 
     inspection = sitta.inspect(model)
     applies = {name: not problem for name, problem in inspection.problems.items()}
-    return str(inspection), {"census": asdict(inspection.census), "methods": applies}
+    told = {"census": asdict(inspection.census), "methods": applies}
+    return str(inspection), {**told, "warnings": list(inspection.warnings)}
 
 
 def _plain(value: object) -> str:

@@ -69,9 +69,12 @@ def load_model(
         described = _described(graph.card, changes)
         return Loaded(name, graph, *described, zoo.digest(path), graph.runtime, graph.settings)
     from sitta.inference.backends.torch import RUNTIME
+    from sitta.inference.backends.weights import is_torchscript, torchscript
     from sitta.models import checkpoint
 
     path = checkpoint.find(name)
+    if is_torchscript(path):
+        raise torchscript(name)
     described = _described(checkpoint.card(path), changes)
     return Loaded(name, checkpoint.load(path), *described, zoo.digest(path), RUNTIME)
 
