@@ -45,24 +45,27 @@ def test_a_usual_network_has_no_warning():
 CASES = {
     "few beside others": (
         lambda: trained(stack(*bn(1), nn.GroupNorm(2, 4), nn.GroupNorm(2, 4)), (1, 8, 8)),
-        ["Only 1 of 3 normalisation layers keep running statistics"],
+        ["Running statistics in 1 of 3 normalisation layers only"],
     ),
     "few for the convolutions": (
         lambda: trained(
             nn.Sequential(stack(*bn(1)), *[nn.Conv2d(1, 1, 3, padding=1) for _ in range(3)]),
             (1, 8, 8),
         ),
-        ["Only 1 normalisation layers for 6 convolutions"],
+        ["in 1 of the normalisation layers only, for 6 convolutions"],
     ),
     "frozen": (
         lambda: trained(stack(*bn(2), Frozen(4)), (1, 8, 8)),
-        [r"1 BatchNorm layers are frozen \(6\).*no lambda mixes"],
+        [r"Frozen BatchNorm \(1 layer: 6\).*no lambda mixes"],
     ),
     "no statistics": (
         lambda: trained(stack(*bn(2), *bn(1, track_running_stats=False)), (1, 8, 8)),
-        [r"1 layers keep no running statistics \(6\)"],
+        [r"Without running statistics \(1 layer: 6\)"],
     ),
-    "never trained": (lambda: stack(*bn(4)).eval(), [r"4 layers have never seen.*2, 4, 6, \.\.\."]),
+    "never trained": (
+        lambda: stack(*bn(4)).eval(),
+        [r"Never trained \(4 layers: 2, 4, 6, \.\.\.\)"],
+    ),
     "instance": (lambda: stack(*[nn.InstanceNorm2d(4) for _ in range(3)]), []),
 }
 

@@ -55,34 +55,34 @@ def _warnings(layers: Census) -> Iterator[str]:
     mixed, every = len(layers.mixable), len(layers.layers)
     if 0 < mixed < every - mixed:
         yield (
-            f"Only {mixed} of {every} normalisation layers keep running statistics. Lambda changes "
-            "those alone, so adaptation may change little."
+            f"Running statistics in {mixed} of {every} normalisation layers only. Lambda changes "
+            "no others, so adaptation may change little."
         )
     elif mixed and layers.convolutions > SPARSE * mixed:
         yield (
-            f"Only {mixed} normalisation layers for {layers.convolutions} convolutions keep "
-            "running statistics. Adaptation may change little."
+            f"Running statistics in {mixed} of the normalisation layers only, for "
+            f"{layers.convolutions} convolutions: adaptation may change little."
         )
     if layers.frozen:
         yield (
-            f"{len(layers.frozen)} BatchNorm layers are frozen ({_some(layers.frozen)}): constants "
-            "in place of statistics, which no lambda mixes. To adapt them, load their tensors "
-            "into nn.BatchNorm2d layers."
+            f"Frozen BatchNorm ({_some(layers.frozen)}): constants in place of statistics, which "
+            "no lambda mixes. To adapt such layers, load their tensors into nn.BatchNorm2d."
         )
     single = [x.name for x in layers.layers if x.use == "per image"]
     if single:
         yield (
-            f"{len(single)} layers keep no running statistics ({_some(single)}): they normalise "
-            "each image by itself at every lambda."
+            f"Without running statistics ({_some(single)}): such layers normalise each image by "
+            "itself at every lambda."
         )
     untrained = [x.name for x in layers.layers if x.use == "untrained"]
     if untrained:
         yield (
-            f"{len(untrained)} layers have never seen data ({_some(untrained)}): their running "
-            "statistics are still 0 and 1. Load trained weights; a layer that the forward pass "
-            "never calls does no harm."
+            f"Never trained ({_some(untrained)}): running statistics are still 0 and 1. Load "
+            "trained weights; a layer that the forward pass never calls does no harm."
         )
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join([*names[:3], *(["..."] if len(names) > 3 else [])])
+    """So many layers, the first of them by name."""
+    count = f"{len(names)} layer{'s' if len(names) > 1 else ''}"
+    return f"{count}: {', '.join([*names[:3], *(['...'] if len(names) > 3 else [])])}"
