@@ -59,7 +59,10 @@ Size = Annotated[Text, option(PRE, "Such as 128x128.")]
 Fit = Annotated[Text, option(PRE, "resize, crop, none.")]
 Spacing = Annotated[Text, option(PRE, "Resample to this, in mm: 0.5x0.5.")]
 Channels = Annotated[Whole, option(PRE, "1 or 3.")]
-Scale = Annotated[Text, option(PRE, "min-max, z-score, none.")]
+SCALES = (
+    "min-max, z-score, percentile, divide, standardise, window, none; with settings in quotes: "
+)
+Scale = Annotated[Text, option(PRE, SCALES + "'window bounds=-160,240'.")]
 Plane = Annotated[Text, option(PRE, "Of a volume: axial, coronal, sagittal.")]
 Dims = Annotated[Whole, option(PRE, "2 or 3.")]
 
@@ -74,7 +77,8 @@ def preprocess_changes(
 ) -> dict[str, Any]:
     """The settings of ``Preprocess`` that were given."""
     changes = given(size=numbers(size, int), fit=fit, spacing=numbers(spacing, float))
-    changes |= given(channels=channels, scale=scale, plane=plane, dims=dims)
+    changes |= given(channels=channels, plane=plane, dims=dims)
+    changes |= {} if scale is None else scaling(scale)
     return {"size": None, **changes} if fit == "none" else changes
 
 
@@ -96,6 +100,15 @@ def key_or_index(output: Text) -> str | int | None:
     """An index if it is a number."""
     whole = output is not None and output.lstrip("-").isdecimal()
     return int(output) if output is not None and whole else output
+
+
+def scaling(text: str) -> dict[str, Any]:
+    """``window bounds=-160,240`` as the settings of ``Preprocess``."""
+    from sitta._util.settings import parse
+    from sitta.data.preprocess import Preprocess
+
+    kind, *words = text.split() or [text]
+    return parse("Preprocess", {"scale": kind, **_pairs(words)}, Preprocess)
 
 
 def numbers(text: str | None, kind: Callable[[str], Any]) -> tuple[Any, ...] | None:
