@@ -67,19 +67,24 @@ def twin(
     for module in other.modules():
         module.training = False  # not .eval(): a model may rewrite its weights in there
     for name, layer, adapter in norm_layers(other):
-        if adapter.mixes:
+        if adapter.replaces(layer):
             mix_norm(layer, adapter, mixing, name)
     pairs = [(memo[id(b)], b) for b in root.buffers() if memo.get(id(b), b) is not b]
     return other, pairs
 
 
-def _require_copyable(root: nn.Module) -> None:
-    """Refuse what would lead the twin's forward pass back into the user's own layers."""
+def require_eager(root: nn.Module) -> None:
+    """Refuse TorchScript, with its own reason."""
     if isinstance(root, torch.jit.ScriptModule):
         raise UnsupportedModel(
             "The model is TorchScript, whose layers cannot be exchanged.",
             fix="give the eager nn.Module it was made from",
         )
+
+
+def _require_copyable(root: nn.Module) -> None:
+    """Refuse what would lead the twin's forward pass back into the user's own layers."""
+    require_eager(root)
     own = set(root.modules())
     for path, module in root.named_modules():
         for name, value in vars(module).items():

@@ -46,11 +46,14 @@ class Job:
 
 
 def models(plan: Plan) -> Iterator[Model]:
-    """Every model to train: repeat by repeat, so that early results cover all splits."""
+    """Every model to train or to load: repeat by repeat, so that early results cover all splits."""
     for repeat in range(plan.repeats):
         for task in plan.tasks:
             for domain in task.domains:
-                yield Model(task.name, domain.name, repeat)
+                if task.sources is None or domain.name in task.sources:
+                    yield Model(task.name, domain.name, repeat)
+        for given in plan.given if repeat == 0 else ():
+            yield Model(given.task, given.name, 0, given=True)
         for again in plan.retrained:
             if repeat < again.repeats:
                 yield Model(again.task, again.source, repeat, again.name)
@@ -61,7 +64,8 @@ def expand(plan: Plan) -> list[Job]:
     kinds = requests(plan)
     jobs: list[Job] = []
     for model in models(plan):
-        jobs.append(Job(model, "train"))
+        if not model.given:
+            jobs.append(Job(model, "train"))
         for kind, asked in kinds.items():
             if asked and (kind != "sweep" or _is_swept(plan, model)):
                 jobs += _jobs(plan, model, kind, asked)
@@ -94,9 +98,12 @@ def _is_swept(plan: Plan, model: Model) -> bool:
 
 def _jobs(plan: Plan, model: Model, kind: str, asked: list[MethodRequest]) -> Iterator[Job]:
     drawn = kind != "members"
+    known = plan.given_model(model).source if model.given else None
     for domain in plan.task(model.task).domains:
         if domain.name == model.source and (drawn or not plan.in_domain):
             continue  # in-domain there is nothing to adapt to: the cost of members is enough
+        if domain.name == known:
+            continue  # which images it was trained on, nobody can tell
         cells = tuple(
             Cell(model, domain.name, request, drawn and request.is_of_members) for request in asked
         )
