@@ -32,7 +32,7 @@ def option(panel: str, text: str, *names: str, **more: Any) -> Any:
 Model = Annotated[
     str,
     typer.Argument(
-        help="A model of the zoo, a checkpoint, .onnx, or package.module:factory.",
+        help="A model of the zoo, a checkpoint, .onnx, nnunet:FOLDER, or package.module:factory.",
         autocompletion=_models,
     ),
 ]

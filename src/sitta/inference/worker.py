@@ -51,12 +51,16 @@ class Worker:
                 digest = file.digest()
                 if not self.overwrite and (record := self.outputs.done(file, digest)):
                     return {**record, "before": True}
-                return prepare_file(file, self.loaded.preprocess, self.request.pixel_size, digest)
+                return self.prepare(file, digest)
         except Expired:
             raise InvalidImage(
                 f"{file.path} could not be read within {limit:g} seconds.",
                 fix="check that it is not damaged, or allow more time with --file-timeout",
             ) from None
+
+    def prepare(self, file: InputFile, digest: str) -> PreparedFile:
+        """Read a file and bring it to what the model takes."""
+        return prepare_file(file, self.loaded.preprocess, self.request.pixel_size, digest)
 
     def predict(self, files: Sequence[PreparedFile]) -> list[FileResult]:
         """One file; or images of equal size, in one pass."""
