@@ -41,27 +41,21 @@ GROWTH = 64 * 2**20  # bytes that server and workers may have grown by
 REFUSALS = {429, 503}  # of a good image: the queue is full, or the worker was killed
 
 
-class Soak:
-    """One service under load."""
+class Service:
+    """``sitta serve`` in a process of its own, with a folder for its temporary files."""
 
-    def __init__(self, model: str, folder: Path) -> None:
-        phantom.write(folder, "fir", IMAGES, (96, 112))
-        self.images = [p.read_bytes() for p in sorted(folder.glob("phantom/fir/images/*"))]
+    def __init__(self, words: list[str], folder: Path) -> None:
         self.temporary, self.log = folder / "tmp", folder / "log"
         self.temporary.mkdir()
-        self.counts: Counter[str] = Counter()
-        self.faults: list[str] = []
-        words = ["serve", model, "--port", "0", "--workers", "2", "--threads", "1", "--keep", "64"]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "sitta", *words],
+                [sys.executable, "-m", "sitta", "serve", *words, "--port", "0", "--threads", "1"],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**os.environ, "TMPDIR": str(self.temporary)},
                 text=True,
             )
         self.url = self._address()
-        self.masks = [self._mask(image).content for image in self.images]
 
     def _address(self) -> str:
         for line in self.process.stdout or ():
@@ -69,6 +63,33 @@ class Soak:
             if address:
                 return address[0]
         raise SystemExit(self.log.read_text())
+
+    def end(self) -> list[str]:
+        """End it; what it should not have left."""
+        faults = []
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=60)
+        if self.process.returncode != 0:
+            faults.append(f"it ended with {self.process.returncode}")
+        left = [p.name for p in self.temporary.iterdir() if not p.name.startswith("sitta-warm-")]
+        if left:
+            faults.append(f"it left {left}")
+        if "Traceback" in self.log.read_text():
+            faults.append("a traceback in the log")
+        return faults
+
+
+class Soak:
+    """One service under load."""
+
+    def __init__(self, model: str, folder: Path) -> None:
+        phantom.write(folder, "fir", IMAGES, (96, 112))
+        self.images = [p.read_bytes() for p in sorted(folder.glob("phantom/fir/images/*"))]
+        self.counts: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self.service = Service([model, "--workers", "2", "--keep", "64"], folder)
+        self.url = self.service.url
+        self.masks = [self._mask(image).content for image in self.images]
 
     def _mask(self, image: bytes) -> httpx.Response:
         headers, files = {"accept": "image/png"}, {"file": ("a.png", image)}
@@ -113,7 +134,7 @@ class Soak:
             self.counts["kills"] += 1
 
     def _processes(self) -> list[psutil.Process]:
-        server = psutil.Process(self.process.pid)
+        server = psutil.Process(self.service.process.pid)
         return [server, *server.children(recursive=True)]
 
     def level(self) -> dict[str, int]:
@@ -156,18 +177,6 @@ class Soak:
         for thread in threads:
             thread.join()
 
-    def end(self) -> None:
-        """End it, and see that it leaves nothing."""
-        self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=60)
-        if self.process.returncode != 0:
-            self.faults.append(f"it ended with {self.process.returncode}")
-        left = [p.name for p in self.temporary.iterdir() if not p.name.startswith("sitta-warm-")]
-        if left:
-            self.faults.append(f"it left {left}")
-        if "Traceback" in self.log.read_text():
-            self.faults.append("a traceback in the log")
-
 
 def soak(model: str, seconds: float, clients: int) -> dict[str, Any]:
     """The counts of one run, what it held before and after, and what went wrong."""
@@ -180,12 +189,12 @@ def soak(model: str, seconds: float, clients: int) -> dict[str, Any]:
             run.load(seconds, clients)
             after = run.level()
         finally:
-            run.end()
+            run.faults += run.service.end()
         if after["bytes"] - before["bytes"] > GROWTH:
             run.faults.append("memory did not come back")
         if after["descriptors"] - before["descriptors"] > clients:
             run.faults.append("descriptors did not come back")
-        log = run.log.stat().st_size
+        log = run.service.log.stat().st_size
     counts = dict(sorted(run.counts.items()))
     return {
         "seconds": seconds,

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from sitta import models as models
     from sitta.adaptation import *  # noqa: F403  (the methods)
     from sitta.adaptation.inspection import inspect as inspect
+    from sitta.calibration.calibrate import calibrate as calibrate
     from sitta.errors import InvalidImage as InvalidImage
     from sitta.errors import InvalidSetting as InvalidSetting
     from sitta.errors import SittaError as SittaError
     from sitta.errors import UnsupportedModel as UnsupportedModel
     from sitta.export import export_onnx as export_onnx
-    from sitta.models import load as load
+    from sitta.inference.loading import load as load
     from sitta.prediction.prediction import Prediction as Prediction
 
 # Names are loaded when first used (PEP 562), so that `sitta --help` never waits for torch.
@@ -37,10 +38,11 @@ _HOMES = {
     "Prediction": "sitta.prediction.prediction",
     "SittaError": "sitta.errors",
     "UnsupportedModel": "sitta.errors",
+    "calibrate": "sitta.calibration.calibrate",
     "data": "sitta.data",
     "export_onnx": "sitta.export",
     "inspect": "sitta.adaptation.inspection",
-    "load": "sitta.models",
+    "load": "sitta.inference.loading",
     "method": "sitta.adaptation",
     "methods": "sitta.adaptation",
     "models": "sitta.models",

@@ -1,10 +1,19 @@
 """A new kind of normalisation layer needs its adapter and nothing else."""
 
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
+from typer.testing import CliRunner
 
 import sitta
+from sitta import cli
+from sitta.cli import inspect, predict  # noqa: F401  (they register themselves)
 from sitta.core import norm_adapters
 from tests.core.toy_norm import ToyAdapter, ToyNorm, ToyWithoutONNX
 from tests.nets import assert_untouched, snapshot
@@ -52,6 +61,22 @@ def test_census_and_inspect_know_it(toy):
     assert "2 ToyNorm with running statistics" in str(found)
     group = sitta.inspect(nn.Sequential(nn.Conv2d(1, 2, 1), nn.GroupNorm(1, 2)))
     assert "no ToyNorm or BatchNorm layer" in group.problems["intent"]
+
+
+def test_commands_and_the_report_know_it(toy, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "toynets", SimpleNamespace(net=lambda: toy[0]))
+    Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save(tmp_path / "a.png")
+
+    def run(*words):
+        done = CliRunner().invoke(cli.app, [str(word) for word in words])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    told = run("inspect", "toynets:net", "--json")
+    assert [layer["family"] for layer in told["census"]["layers"]] == ["ToyNorm", "ToyNorm"]
+    assert told["methods"]["intent"]
+    run("predict", "toynets:net", tmp_path / "a.png", "-o", tmp_path / "out", "--json")
+    assert "toynets:net" in (tmp_path / "out" / "report.html").read_text("utf-8")
 
 
 @torch.no_grad()

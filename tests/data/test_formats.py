@@ -1,6 +1,7 @@
 """A format is one class: everything that lists, detects, reads or writes formats asks it."""
 
 import re
+import shutil
 import subprocess
 import sys
 
@@ -8,9 +9,12 @@ import numpy as np
 import pytest
 
 from sitta.data.detect import detect, stem, suffix
+from sitta.data.domains import find_domain
 from sitta.data.formats import FORMATS, Format
 from sitta.data.image import Geometry, Image, check_size
 from sitta.data.images import read, read_mask, write_map, write_mask
+from sitta.data.preprocess import Preprocess
+from sitta.data.samples import load
 from sitta.errors import InvalidImage, InvalidSetting
 from sitta.inference.inputs import find_inputs
 from sitta.serve.predict_job import _checked_kind
@@ -111,6 +115,18 @@ def test_a_new_format_is_found_in_a_folder_and_taken_by_the_service(toy, tmp_pat
     (item,) = find_inputs([toy.parent], tmp_path / "out")
     assert (item.path, item.output) == (toy, "a.toy")
     assert _checked_kind([toy]) == toy
+
+
+def test_a_benchmark_reads_images_and_masks_of_a_new_format(toy, tmp_path):
+    site = tmp_path / "data" / "task" / "site"
+    for folder in ("images", "masks"):
+        (site / folder).mkdir(parents=True)
+    shutil.copy(toy, site / "images" / "a.toy")
+    image = read(toy)
+    write_mask(image.pixels[0] > 99, site / "masks" / "a.toy", like=image)
+    samples = load(find_domain(tmp_path / "data", "task", "site"), Preprocess(size=(32, 32)), 2)
+    assert list(samples.names) == ["a"]
+    assert (samples.masks[0].numpy() == (image.pixels[0] > 99)).all()
 
 
 @pytest.mark.parametrize("ending", ["", ".png"])

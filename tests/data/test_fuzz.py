@@ -1,6 +1,7 @@
 """Whatever the bytes, reading ends soon, with an image or with one kind of error."""
 
 import gzip
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,13 @@ def test_an_even_image_is_as_small_as_its_format_makes_it(folder, name, mode):
 def test_a_few_bytes_that_announce_gigabytes_are_refused():
     with pytest.raises(InvalidImage, match="153,748,756 pixels in 1,167 bytes"):
         read(fuzz.CORPUS / "large-screen.gif")
+
+
+def test_skipped_rows_of_a_bitmap_are_refused_before_they_are_made(tmp_path):
+    rows = b"\0\2\xff\xff" * 14_000 + b"\0\1"  # an escape: on by 255 pixels and 255 rows
+    sizes = struct.pack("<IiiHHIIiiII", 40, 13_300, 13_300, 1, 8, 1, len(rows), 0, 0, 256, 0)
+    start = 14 + len(sizes) + 1024  # of the pixels, after a palette
+    file = struct.pack("<2sIHHI", b"BM", start + len(rows), 0, 0, start)
+    (tmp_path / "x.bmp").write_bytes(file + sizes + bytes(1024) + rows)
+    with pytest.raises(InvalidImage, match="176,890,000 pixels in"), bounded():
+        read(tmp_path / "x.bmp")

@@ -228,14 +228,34 @@ def test_a_time_that_no_timer_has_is_refused(seconds):
         plan(file_timeout=seconds)
 
 
-def test_an_error_in_a_model_is_a_failure_and_not_the_end(images, tmp_path, monkeypatch):
+def test_an_error_in_the_model_stops_the_run_at_the_first_file(images, tmp_path, monkeypatch):
+    calls = []
+
     def broken(*_):
+        calls.append(1)
         raise RuntimeError("a layer\n  gave up")
 
     monkeypatch.setattr(worker_module, "predict_prepared", broken)
+    with pytest.raises(sitta.SittaError, match=r"on scene-0000.png \(RuntimeError: a layer gave"):
+        predict(plan(), [images], tmp_path / "out")
+    assert len(calls) == 1
+
+
+def test_an_error_in_a_model_that_has_worked_is_a_failure_and_not_the_end(
+    images, tmp_path, monkeypatch
+):
+    real, calls = worker_module.predict_prepared, []
+
+    def broken(*given):
+        calls.append(1)
+        if len(calls) == 2:
+            raise RuntimeError("a layer\n  gave up")
+        return real(*given)
+
+    monkeypatch.setattr(worker_module, "predict_prepared", broken)
     run = predict(plan(), [images], tmp_path / "out")
-    assert run.counts["failed"] == 3
-    assert run.failures[0]["error"].endswith("scene-0000.png: RuntimeError: a layer gave up")
+    assert run.counts == {"done": 2, "skipped": 0, "failed": 1}
+    assert run.failures[0]["error"].endswith("scene-0001.png: RuntimeError: a layer gave up")
 
 
 def fewer_slices(path, folder, count=5):

@@ -1,5 +1,6 @@
 """Results are bounded in size and age, and leave nothing behind."""
 
+import errno
 import os
 import stat
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sitta.errors import SittaError
 from sitta.serve import store as store_module
 from sitta.serve.errors import ApiError
 from sitta.serve.quotas import Limits
@@ -141,3 +143,15 @@ def test_a_folder_swept_before_it_was_locked_is_not_used(tmp_path, monkeypatch):
     assert kept.root.is_dir()
     assert stat.S_IMODE(kept.root.stat().st_mode) == 0o700
     kept.close()
+
+
+def test_a_disk_without_locks_is_named_and_nothing_is_left_on_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def flock(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(SittaError, match=r"cannot be locked.*TMPDIR"):
+        Store(Limits())
+    assert not list(tmp_path.iterdir())

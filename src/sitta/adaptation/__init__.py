@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what type checkers see; at run time __getattr__ loads from METHODS
     from torch import nn
 
+    from sitta.adaptation.adapt import Adapt as Adapt
     from sitta.adaptation.base import Method as Method
     from sitta.adaptation.fseg import FSeg as FSeg
     from sitta.adaptation.intent import InTEnt as InTEnt
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time __getattr__ loads from 
 # the API, the command line, the service, the benchmark, the documentation and the tests.
 METHODS: dict[str, str] = {
     "Source": "sitta.adaptation.source",
+    "Adapt": "sitta.adaptation.adapt",
     "InTEnt": "sitta.adaptation.intent",
     "Tent": "sitta.adaptation.tent",
     "SAR": "sitta.adaptation.sar",

@@ -5,19 +5,36 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from sitta._util.settings import check, constraints, option
+from sitta.core.activations import ACTIVATIONS, INSIDE
 from sitta.core.census import Census, census
-from sitta.core.entropy import Activation, in_parts, mean_entropy, probabilities, resolve
-from sitta.core.integration import are_usable, integrate, weigh, without_unusable
+from sitta.core.entropy import (
+    Activation,
+    foreground_classes,
+    in_parts,
+    mean_entropy,
+    probabilities,
+    resolve,
+)
+from sitta.core.integration import (
+    are_usable,
+    integrate,
+    integrate_by_class,
+    weigh,
+    without_unusable,
+)
 from sitta.core.norm_adapters import mixed_families
+from sitta.core.output import as_described, thresholds_of
 from sitta.core.twin import Output, Twin, Twins, unwrap
 from sitta.core.validate import as_batch, explain
 from sitta.errors import SittaError, UnsupportedModel
+from sitta.prediction.calibration import Calibration, calibration_of
 from sitta.prediction.geometry import ImageGeometry
 from sitta.prediction.notes import Limits, require_usable
 from sitta.prediction.prediction import Prediction, RawPrediction
@@ -48,6 +65,11 @@ class Members:
     topk: int = 2  # members that ``ent-topk`` keeps
     ties: str = "background"  # where a tied vote goes
     codes: Sequence[tuple[str, ...]] = ()  # notes on how each image went
+    class_weights: Tensor | None = None  # (K, N, C) if each class has weights of its own
+    ran: Tensor | None = None  # (K, N) False for a member that was not needed; all ran if None
+    names: Sequence[str] = ()  # of the members, where a lambda does not say it all
+    # (2, N, C, *S) logits at lambda 1 and 0, if the members do not have them; see ``_ends``.
+    ends: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +82,9 @@ class Method(ABC):
     Attributes:
         model: Any ``torch.nn.Module`` that maps ``(N, C, *S)`` to logits.
         activation: ``auto`` takes one channel for binary and several for classes; ``sigmoid`` with
-            several channels is multi-label.
+            several channels is multi-label; ``probabilities`` and ``probabilities-sigmoid`` are
+            for models that return those, not logits. The model's profile decides if it is not
+            given, as for ``output``.
         output: Where the logits are if the model returns a dict, tuple or list: a key, an index,
             or a function of what it returns.
         accelerate: Whether to use the inference optimisations; False is slower, and simpler to
@@ -77,7 +101,9 @@ class Method(ABC):
     model: nn.Module = field(repr=False)
     _: KW_ONLY
     activation: str = option(
-        "auto", "how logits become probabilities", choices=("auto", "sigmoid", "softmax")
+        "auto",
+        "how logits become probabilities",
+        choices=("auto", *sorted({*ACTIVATIONS.values()} - {"auto"}), *INSIDE),
     )
     output: Output = None
     accelerate: bool = field(default=True, repr=False)
@@ -102,7 +128,15 @@ class Method(ABC):
                 got=f"{self.census.model} with {self.census}",
                 fix="sitta.inspect(model) lists the methods that apply",
             )
+        output, activation = as_described(unwrap(self.model), self.output, self.activation)
+        object.__setattr__(self, "output", output)
+        object.__setattr__(self, "activation", activation)
         object.__setattr__(self, "_twins", Twins(self.model, self.output, self.accelerate))
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What is known of the model in-domain, if its file says so."""
+        return calibration_of(unwrap(self.model))
 
     @property
     def _needs(self) -> Needs:
@@ -181,14 +215,21 @@ class Method(ABC):
         if scores is None:
             scores = in_parts(lambda z: mean_entropy(z, activation), logits)
         usable = are_usable(logits, scores)
+        if members.ran is not None:
+            usable &= members.ran
         if not usable.all():
             require_usable(usable.cpu().numpy(), images.float().cpu().numpy())
             logits, scores = without_unusable(logits, scores, usable)
-        weights = members.weights
-        if weights is None:
-            masked = torch.where(usable, scores, torch.inf)
-            weights = weigh(members.strategy, masked, members.topk)
+        weights, by_class = members.weights, members.class_weights
         each = probabilities(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
+        if by_class is not None:
+            probability = integrate_by_class(each, by_class, activation)
+            weights = by_class[:, :, -foreground_classes(each.shape[2], activation) :].mean(dim=2)
+        else:
+            if weights is None:
+                masked = torch.where(usable, scores, torch.inf)
+                weights = weigh(members.strategy, masked, members.topk)
+            probability = integrate(each, weights, members.strategy, activation, members.ties)
         return RawPrediction(
             method=type(self).__name__,
             images=images,
@@ -196,14 +237,37 @@ class Method(ABC):
             members=each,
             entropies=scores,
             weights=weights,
-            probability=integrate(each, weights, members.strategy, activation, members.ties),
+            probability=probability,
             usable=usable,
+            ran=torch.ones_like(usable) if members.ran is None else members.ran,
+            names=tuple(members.names) or tuple(f"{lam:.2f}" for lam in members.lambdas),
+            ends=self._ends(twin, images, members, each),
             activation=activation,
             codes=tuple((*c, *sorted(twin.notes)) for c in members.codes or [()] * len(images)),
             updated=self.takes_gradients,
             distance=members.distance.cpu(),
-            limits=Limits.of(getattr(unwrap(self.model), "card", None)),
+            limits=Limits.of(getattr(unwrap(self.model), "card", None), self.calibration),
+            calibration=self.calibration,
+            thresholds=thresholds_of(unwrap(self.model)),
         )
+
+    def _ends(self, twin: Twin, images: Tensor, members: Members, each: Tensor) -> Tensor | None:
+        """Probabilities ``(2, N, C, *S)`` at lambda 1 and 0, by which expected Dice judges a mask.
+
+        Methods whose members do not have them borrow them, at two passes, if there is a calibration
+        to use them.
+        """
+        if self.calibration is None or not self.census.mixable:
+            return None
+        if members.ends is not None:
+            logits = members.ends
+        elif not self.takes_gradients and {1.0, 0.0} <= set(members.lambdas):
+            return each[[list(members.lambdas).index(lam) for lam in (1.0, 0.0)]]
+        else:
+            logits = twin.run(images, torch.tensor([1.0, 0.0]), pool="own", same_rows=True)
+        flat = logits.flatten(0, 1).nan_to_num(0.0)
+        maps: Tensor = probabilities(flat, self._activation(logits.shape[2]))
+        return maps.unflatten(0, logits.shape[:2])  # type: ignore[no-any-return]
 
 
 def _rebuild(kind: type[Method], settings: dict[str, Any]) -> Method:

@@ -116,9 +116,9 @@ class InTEnt(GridMethod):
 
     def scores(self, logits: Tensor, activation: Activation) -> Tensor:
         """What the strategy weighs, if it is an entropy: ``(K, N)`` of logits ``(K, N, C, *S)``."""
-        score = STRATEGIES[self.strategy].score
-        scores: Tensor = in_parts(lambda z: score(z, activation), logits)
-        if self.empty == "uninformative":
+        strategy = STRATEGIES[self.strategy]
+        scores: Tensor = in_parts(lambda z: strategy.score(z, activation), logits)
+        if self.empty == "uninformative" or strategy.empty_last:
             scores = torch.where(_finds_something(logits, activation), scores, 1.0)
         return scores
 

@@ -38,9 +38,9 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Check a plan and show what it comes to, without running anything."""
+    from sitta.bench.plan.cells import select
     from sitta.bench.plan.estimate import estimate
     from sitta.bench.plan.load import read_plan
-    from sitta.bench.plan.select import select
 
     checked = read_plan(plan, data)
     costs = estimate(checked, select(checked, repeat or (), task or ()))

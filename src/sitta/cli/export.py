@@ -46,7 +46,7 @@ def export(
     from sitta.errors import InvalidSetting
     from sitta.export import export_onnx, require
     from sitta.inference import load_model
-    from sitta.inference.backends.onnx import is_graph
+    from sitta.inference.loading import is_graph
 
     require(out, overwrite)
     words = [*(settings or []), *([f"lambdas={lambdas}"] if lambdas else [])]
@@ -63,7 +63,7 @@ def export(
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
         channels=loaded.preprocess.channels if channels else None,
         multiple=multiple,
-        output=int(output) if output is not None and output.isdecimal() else output,
+        output=o.key_or_index(output),
         target=target,
         overwrite=overwrite,
         **chosen,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sitta.cli import app, command
 from sitta.cli.options import AsJson, Model, Weights
 from sitta.cli.show import print_json, say
+
+if TYPE_CHECKING:
+    from sitta.inference import Loaded
 
 
 @command(app, "sitta inspect chest-mcu")
@@ -16,33 +19,42 @@ def inspect(model: Model, weights: Weights = None, as_json: AsJson = False) -> N
     from sitta.inference import load_model
 
     loaded = load_model(model, weights)
-    text, described = _inside(loaded.model)
+    text, described, warnings = _inside(loaded)
     card = getattr(loaded.model, "card", {})
     if as_json:
         about = {"model": model, "sha256": loaded.digest, "preprocess": loaded.preprocess.as_dict()}
         about |= {"classes": list(loaded.classes), "card": card}
+        about |= {"profile": loaded.profile.as_dict(), "warnings": list(warnings)}
         print_json({**about, **described})
         return
     say(f"{text}\ntakes")
     for name, value in loaded.preprocess.as_dict().items():
         say(f"  {name:<9} {_plain(value)}")
     say(f"finds\n  {', '.join(loaded.classes)}")
-    for name in ("source", "training", "trust", "note"):
-        if card.get(name):
-            say(f"{name}\n  {_plain(card[name])}")
+    if reading := loaded.profile.reading:
+        say(f"reads\n  {_plain(reading)}")
+    about = {**card, **{name: getattr(loaded.profile, name) for name in ("licence", "citation")}}
+    for name in ("source", "training", "trust", "licence", "citation", "note"):
+        if about.get(name):
+            say(f"{name}\n  {_plain(about[name])}")
+    for warning in warnings:
+        say(f"warning\n  {warning}")
 
 
-def _inside(model: Any) -> tuple[str, dict[str, Any]]:
-    """What a model is made of, for people and for programs."""
+def _inside(loaded: Loaded) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """What a model is made of, for people and for programs, and what may be wrong with it."""
     from sitta.inference.backends.onnx import Graph
 
-    if isinstance(model, Graph):
-        return str(model), {"graph": model.describe()}
+    if isinstance(loaded.model, Graph):
+        return str(loaded.model), {"graph": loaded.model.describe()}, ()
     import sitta
+    from sitta.inference.probe import idle_warning
 
-    inspection = sitta.inspect(model)
+    inspection = sitta.inspect(loaded.model)
     applies = {name: not problem for name, problem in inspection.problems.items()}
-    return str(inspection), {"census": asdict(inspection.census), "methods": applies}
+    idle = idle_warning(loaded.model, loaded.preprocess)
+    described = {"census": asdict(inspection.census), "methods": applies}
+    return str(inspection), described, (*inspection.warnings, *idle)
 
 
 def _plain(value: object) -> str:

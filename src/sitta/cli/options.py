@@ -32,7 +32,7 @@ def option(panel: str, text: str, *names: str, **more: Any) -> Any:
 Model = Annotated[
     str,
     typer.Argument(
-        help="A model of the zoo, a checkpoint, .onnx, nnunet:FOLDER, or package.module:factory.",
+        help="A zoo model, profile (.toml), checkpoint, .onnx, nnunet:FOLDER, or package:factory.",
         autocompletion=_models,
     ),
 ]
@@ -49,11 +49,20 @@ Step = Annotated[Real, option(METHOD, "Of intent: grid step.")]
 Settings = Annotated[
     list[str] | None, option(METHOD, "Any setting of the method.", "--set", metavar="NAME=VALUE")
 ]
+READ = "Output of the network (of the profile, unless given here)"
+Reading = Annotated[Text, option(READ, "Key or index, if it returns several.", "--output")]
+Activation = Annotated[
+    Text, option(READ, "logits, sigmoid, softmax, probabilities or probabilities-sigmoid.")
+]
+Threshold = Annotated[Text, option(READ, "Of each class: 0.4, or 0.4,0.6 for two.")]
 Size = Annotated[Text, option(PRE, "Such as 128x128.")]
 Fit = Annotated[Text, option(PRE, "resize, crop, none.")]
 Spacing = Annotated[Text, option(PRE, "Resample to this, in mm: 0.5x0.5.")]
 Channels = Annotated[Whole, option(PRE, "1 or 3.")]
-Scale = Annotated[Text, option(PRE, "min-max, z-score, none.")]
+SCALES = (
+    "min-max, z-score, percentile, divide, standardise, window, none; with settings in quotes: "
+)
+Scale = Annotated[Text, option(PRE, SCALES + "'window bounds=-160,240'.")]
 Plane = Annotated[Text, option(PRE, "Of a volume: axial, coronal, sagittal.")]
 Dims = Annotated[Whole, option(PRE, "2 or 3.")]
 
@@ -68,8 +77,38 @@ def preprocess_changes(
 ) -> dict[str, Any]:
     """The settings of ``Preprocess`` that were given."""
     changes = given(size=numbers(size, int), fit=fit, spacing=numbers(spacing, float))
-    changes |= given(channels=channels, scale=scale, plane=plane, dims=dims)
+    changes |= given(channels=channels, plane=plane, dims=dims)
+    changes |= {} if scale is None else scaling(scale)
     return {"size": None, **changes} if fit == "none" else changes
+
+
+def scaling(text: str) -> dict[str, Any]:
+    """``window bounds=-160,240`` as the settings of ``Preprocess``."""
+    from sitta._util.settings import parse
+    from sitta.data.preprocess import Preprocess
+
+    kind, *words = text.split() or [text]
+    return parse("Preprocess", {"scale": kind, **_pairs(words)}, Preprocess)
+
+
+def reading(output: Text, activation: Text, threshold: Text) -> dict[str, Any]:
+    """How the output of the network is read, as far as that was given."""
+    try:
+        cuts = tuple(map(float, comma_separated(threshold or "")))
+    except ValueError:
+        raise InvalidSetting(
+            "A threshold is a number.",
+            allowed="0.4, or 0.4,0.6 for two classes",
+            got=str(threshold),
+        ) from None
+    told = given(output=key_or_index(output), activation=activation)
+    return {**told, "thresholds": cuts} if cuts else told
+
+
+def key_or_index(output: Text) -> str | int | None:
+    """An index if it is a number."""
+    whole = output is not None and output.lstrip("-").isdecimal()
+    return int(output) if output is not None and whole else output
 
 
 def numbers(text: str | None, kind: Callable[[str], Any]) -> tuple[Any, ...] | None:

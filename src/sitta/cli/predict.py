@@ -9,7 +9,7 @@ import typer
 
 from sitta.cli import app, command
 from sitta.cli import options as o
-from sitta.cli.show import console, print_json, print_table, progress
+from sitta.cli.show import console, print_json, print_table, progress, say
 from sitta.errors import InvalidSetting
 
 if TYPE_CHECKING:
@@ -26,8 +26,13 @@ def predict(
     step: o.Step = None,
     settings: o.Settings = None,
     window: Annotated[o.Text, o.option(o.METHOD, "Sides of a sliding window.")] = None,
-    statistics: Annotated[str, o.option(o.METHOD, "With --window: volume or window.")] = "volume",
+    statistics: Annotated[
+        o.Text, o.option(o.METHOD, "Of windows: volume (usual) or window.")
+    ] = None,
     weights: o.Weights = None,
+    output: o.Reading = None,
+    activation: o.Activation = None,
+    threshold: o.Threshold = None,
     size: o.Size = None,
     fit: o.Fit = None,
     spacing: o.Spacing = None,
@@ -38,6 +43,15 @@ def predict(
     scale: o.Scale = None,
     plane: o.Plane = None,
     dims: o.Dims = None,
+    invert: Annotated[
+        bool, o.option(o.PRE, "Invert grey values, if images look inverted.", "--invert")
+    ] = False,
+    rotate: Annotated[
+        int, o.option(o.PRE, "Turn slices clockwise for the model: 90, 180, 270.")
+    ] = 0,
+    min_dice: Annotated[
+        o.Real, o.option(o.OUTPUT, "Flag masks of a lower expected Dice; 0.8, or as calibrated.")
+    ] = None,
     save: Annotated[str, o.option(o.OUTPUT, "probability,uncertainty,members")] = "",
     keep_header: Annotated[
         bool, o.option(o.OUTPUT, "NIfTI masks keep the image's free text.", "--keep-header")
@@ -66,7 +80,7 @@ def predict(
     with progress("predicting", silent=as_json) as watch:
         from sitta.inference import Request
         from sitta.inference import predict as run
-        from sitta.inference.backends.onnx import is_graph
+        from sitta.inference.loading import is_graph
 
         words, own = settings or [], {"strategy": strategy, "step": step}
         chosen = (
@@ -74,20 +88,24 @@ def predict(
             if is_graph(model)
             else o.method_settings(method, words, **own)
         )
+        more = o.given(file_timeout=file_timeout, statistics=statistics)
         request = Request(
             model,
             method,
             chosen,
             None if weights is None else str(weights),
             o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims),
-            o.comma_separated(save),
-            device,
+            save=o.comma_separated(save),
+            device=device,
             window=o.numbers(window, int),
-            statistics=statistics,
             batch=batch,
             pixel_size=o.numbers(pixel_size, float),
             keep_header=keep_header,
-            **o.given(file_timeout=file_timeout),
+            invert=invert,
+            rotate=rotate,
+            min_dice=min_dice,
+            **o.reading(output, activation, threshold),
+            **more,
         )
         how: dict[str, Any] = {"overwrite": overwrite, "cluster": ray, "workers": workers}
         how |= {"threads": threads, "watch": watch}
@@ -95,6 +113,7 @@ def predict(
         done = _of_nnunet(request, inputs, out, *nnunet, **how) or run(request, inputs, out, **how)
     if as_json:
         told = {"counts": done.counts, "seconds": done.seconds, "failures": done.failures}
+        told |= {"warnings": done.warnings}
         print_json({**told, "out": str(out)}, indent=None)
     else:
         conclusion(done, out)
@@ -123,6 +142,8 @@ def conclusion(run: Run, out: Path) -> None:
     """Counts, failures, and what to look at first."""
     from sitta.prediction.notes import note
 
+    for warning in run.warnings:
+        say(f"warning: {warning}", err=True)
     columns = ["predicted", "done before", "failed", "seconds"]
     print_table(columns, [[*run.counts.values(), f"{run.seconds:.1f}"]], right=columns)
     where = console()

@@ -43,6 +43,11 @@ def resolve(activation: str, channels: int) -> Activation:
     return "softmax"
 
 
+def foreground_classes(channels: int, activation: Activation) -> int:
+    """How many of the channels are foreground: all, or for a softmax all but the first."""
+    return channels - (activation == "softmax")
+
+
 def probabilities(logits: Tensor, activation: Activation) -> Tensor:
     """Probabilities of the classes, ``(B, C, *S)`` like the logits."""
     return logits.sigmoid() if activation == "sigmoid" else logits.softmax(dim=1)

@@ -13,6 +13,10 @@ from sitta.core.masks import labels
 from sitta.core.sharpness import member_sharpness
 from sitta.core.tolerances import FLAT
 
+# How far ``ent-power`` trusts the entropy. The softmax of the other strategies gives the best
+# member at most 2.7 times the weight of the worst. Chosen on source images under synthetic shifts.
+POWER = 20.0
+
 
 @dataclass(frozen=True)
 class Strategy:
@@ -29,6 +33,7 @@ class Strategy:
     weigh: Callable[[Tensor, int], Tensor]
     description: str  # one line for people
     score: Callable[[Tensor, Activation], Tensor] = mean_entropy
+    empty_last: bool = False  # whether a member without foreground knows nothing
     votes: bool = False  # whether masks are integrated, not probabilities
     own_passes: Callable[..., tuple[Tensor, Tensor, Tensor]] | None = None
     passes: tuple[int, int] = (1, 0)  # forward and backward, for each member
@@ -51,6 +56,10 @@ def _softmax(scores: Tensor, _k: int) -> Tensor:
 def _normalised(scores: Tensor, _k: int) -> Tensor:
     # Softmax does not see a shift, so (H - min) / (max - min) is the paper's H / (max - min).
     return (-(scores - _lowest(scores)) / _range(scores).clamp(min=FLAT)).softmax(dim=0)
+
+
+def _power(scores: Tensor, _k: int) -> Tensor:
+    return (-POWER * scores.clamp(min=FLAT).log()).softmax(dim=0)
 
 
 def _lowest_k(scores: Tensor, k: int) -> Tensor:
@@ -79,6 +88,12 @@ STRATEGIES: dict[str, Strategy] = {
     "ent-norm": Strategy(_normalised, "as entropy, range normalised to 1"),
     "ent-baln": Strategy(
         _normalised, "as ent-norm, classes balanced (InTEnt)", score=balanced_entropy
+    ),
+    "ent-power": Strategy(
+        _power,
+        f"balanced entropy to the power of -{POWER:g}; empty members last",
+        score=balanced_entropy,
+        empty_last=True,
     ),
     "sharpness": Strategy(
         _normalised,
@@ -136,6 +151,16 @@ def integrate(
     votes = weighted(ballots(members, activation).to(members.dtype), voters)
     share = votes / voters.sum(dim=0).view(-1, *[1] * (votes.dim() - 1))
     return _favour_foreground(share, activation) if ties == "foreground" else share
+
+
+def integrate_by_class(members: Tensor, weights: Tensor, activation: Activation) -> Tensor:
+    """One map ``(N, C, *S)`` of members whose weights ``(K, N, C)`` differ by class.
+
+    Classes of a softmax sum to 1 again afterwards.
+    """
+    with full_precision(members):
+        whole = torch.einsum("knc...,knc->nc...", members, weights)
+    return whole / whole.sum(dim=1, keepdim=True) if activation == "softmax" else whole
 
 
 def _favour_foreground(share: Tensor, activation: Activation) -> Tensor:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -74,6 +73,7 @@ def member_logits_chunked(
     statistics: Statistics = "captured",
     unbiased: bool = False,
     at_once: int | None = None,
+    depths: Sequence[int] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """As ``member_logits``, with parts that fit into memory if ``at_once`` is None.
 
@@ -84,10 +84,10 @@ def member_logits_chunked(
         Logits ``(K, N, C, *S)``, and each image's distance from the source's statistics ``(N,)``.
     """
     rows = len(Rows.of(lambdas, statistics == "captured", unbiased))
-    members = partial(member_logits, twin, statistics=statistics, unbiased=unbiased)
+    how: Any = {"statistics": statistics, "unbiased": unbiased, "depths": depths}
 
     def run(part: Tensor, size: int | None) -> tuple[Tensor, Tensor]:
-        return members(part, lambdas, at_once=size), twin.distance
+        return member_logits(twin, part, lambdas, at_once=size, **how), twin.distance
 
     if at_once is not None or budget.is_small(rows * len(images), images[0].shape):
         return run(images, at_once)
@@ -121,25 +121,28 @@ def member_logits(
     statistics: Statistics = "captured",
     unbiased: bool = False,
     at_once: int | None = None,
+    depths: Sequence[int] | None = None,
 ) -> Tensor:
     """Logits ``(K, N, C, *S)`` of every member for images ``(N, C, *S)``.
 
     Lambdas come in any order. ``at_once`` members go through in one pass, all of them if None.
+    With in-layer statistics, the first ``depths`` layers of each member stay at the source.
     """
     rows = Rows.of(lambdas, statistics == "captured", unbiased)
     size = at_once or len(rows)
-    parts = [rows.lambdas[i : i + size] for i in range(0, len(rows), size)]
+    parts = [slice(i, i + size) for i in range(0, len(rows), size)]
     # The first pass captures, the others replay.
     captured = CapturedStatistics() if rows.captured and len(parts) > 1 else None
 
-    def run(part: Sequence[float]) -> Tensor:
+    def run(part: slice) -> Tensor:
         return twin.run(
             images,
-            torch.tensor(part, dtype=torch.float64),
+            torch.tensor(rows.lambdas[part], dtype=torch.float64),
             pool="first" if rows.captured else "own",
             unbiased=unbiased,
             captured=captured,
             same_rows=True,
+            depths=None if depths is None else depths[part],
         )
 
     logits = _collect(map(run, parts), len(rows))

@@ -54,12 +54,12 @@ class StatisticsMixer:
         pool: Pool,
         unbiased: bool = False,
         captured: CapturedStatistics | None = None,
+        depths: Tensor | None = None,
     ) -> None:
         """Set up the next pass over N images; the other arguments are those of ``Twin.run``."""
-        self._lambdas = lambdas.view(-1, 1, 1)  # (R, 1, 1)
-        self._rest, self._ones = 1 - self._lambdas, self._lambdas == 1
+        self._asked, self._depths = lambdas.view(-1, 1, 1), depths
+        self._set(self._asked)  # (R, 1, 1)
         self.is_source = bool(self._ones.all())  # nothing of the image is needed
-        self._some_source = bool(self._ones.any())
         self._images, self._rows = images, images * len(lambdas)
         self._pool, self._unbiased = pool, unbiased
         self._captured, self._replay = captured, bool(captured)
@@ -67,6 +67,11 @@ class StatisticsMixer:
         if not self._replay:
             self._far = []
         self._position = self.served = 0
+
+    def _set(self, lambdas: Tensor) -> None:
+        """Mix the next layers by these lambdas ``(R, 1, 1)``."""
+        self._lambdas, self._rest, self._ones = lambdas, 1 - lambdas, lambdas == 1
+        self._some_source = bool(self._ones.any())
 
     def distance(self) -> Tensor:
         """How far each image's statistics are from the source's, ``(N,)``, mean over layers.
@@ -81,6 +86,9 @@ class StatisticsMixer:
 
     def normalise(self, layer: MixedNorm, x: Tensor, out: Tensor | None) -> Tensor:
         """Normalise ``x`` ``(R*N*fold, C, *S)`` with mixed statistics, each ``(R*N*fold, C)``."""
+        if self._depths is not None:  # split members are at the source up to their depth
+            below = (self._depths > self.served).view(-1, 1, 1)
+            self._set(torch.where(below, 1.0, self._asked))
         self.served += 1
         fold, source = self._fold(layer, x), layer.adapter.source(layer)
         if source is None:

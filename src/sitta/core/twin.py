@@ -61,8 +61,9 @@ def twin(
             fix="keep locks, files, handles and computed tensors out of the module's attributes",
         ) from error
     for parent in list(other.modules()):
-        for name, child in list(parent.named_children()):
-            setattr(parent, name, unwrap(child))
+        for name, child in list(parent._modules.items()):  # also under a second name
+            if child is not None:
+                setattr(parent, name, unwrap(child))
     for module in other.modules():
         module.training = False  # not .eval(): a model may rewrite its weights in there
     for name, layer, adapter in norm_layers(other):
@@ -130,6 +131,11 @@ class Twin:
         return self._mixing.notes
 
     @property
+    def served(self) -> int:
+        """How many layers mixed statistics in the last pass."""
+        return self._mixing.served
+
+    @property
     def distance(self) -> Tensor:
         """How far the images of the last pass are from the source's statistics, ``(N,)``."""
         return self._mixing.distance()
@@ -167,6 +173,7 @@ class Twin:
         captured: CapturedStatistics | None = None,
         parameters: Mapping[str, Tensor] | None = None,
         same_rows: bool = False,
+        depths: Sequence[int] | None = None,
     ) -> Tensor:
         """Logits ``(R, N, C, *S)`` of one pass of R members over N images.
 
@@ -178,14 +185,17 @@ class Twin:
             captured: Captured statistics: filled if empty, else replayed.
             parameters: Tensors to use in place of the model's parameters of these names.
             same_rows: Whether every member sees the same rows.
+            depths: ``(R,)`` how many layers of each member, in the order of calls, stay at source
+                statistics whatever its lambda.
         """
+        deep = None if depths is None else torch.tensor(depths, device=rows.device)
         lambdas, times = lambdas.to(rows.device, precise(rows)), len(lambdas) if same_rows else 1
         images, capturing = len(rows) * times // len(lambdas), captured is not None and not captured
 
         def forward(memory: torch.memory_format) -> Any:
             if captured is not None and capturing:
                 captured.begin(2 * self._features * images, lambdas)
-            self._mixing.begin(lambdas, images, pool, unbiased, captured)
+            self._mixing.begin(lambdas, images, pool, unbiased, captured, deep)
             batch = rows.clone(memory_format=memory)  # a model may work in place on its input
             batch = torch.cat([batch] * times) if times > 1 else batch
             optimised = self._optimizer.optimised(batch, times) if self._optimizer else _NOTHING

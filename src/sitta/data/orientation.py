@@ -42,6 +42,14 @@ class Orientation:
         axes = tuple(int(i) for i in np.argsort(turn[:, 0]))
         return cls(shape, axes, tuple(i for i, a in enumerate(axes) if turn[a, 1] < 0))
 
+    def turned(self, degrees: int) -> Orientation:
+        """With rows and columns turned clockwise by 0, 90, 180 or 270 degrees."""
+        axes, flips = self.axes, set(self.flips)
+        for _ in range(degrees // 90 % 4):
+            axes = (axes[0], axes[2], axes[1])
+            flips = {{1: 2, 2: 1}.get(f, f) for f in flips} ^ {2}
+        return Orientation(self.shape, axes, tuple(sorted(flips)))
+
     @property
     def sides(self) -> tuple[int, ...]:
         """Numbers of slices, rows and columns."""

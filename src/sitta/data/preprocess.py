@@ -17,11 +17,12 @@ from sitta._util.settings import check, option, require_known
 from sitta.data.image import Array, Image
 from sitta.data.orientation import PLANES, Orientation
 from sitta.data.resample import crop, largest_share, resize, resize_mask
+from sitta.data.scaling import SCALES, SETTINGS, after, before, completed
 from sitta.errors import InvalidImage, InvalidSetting, SittaError
 
 LUMA = np.array([0.299, 0.587, 0.114])  # of red, green and blue (ITU-R BT.601)
 SIDE, PIXELS = 1 << 16, 1 << 28  # of an input: one side, and all in all (a GB of float32)
-FLAT = 1e-6  # of the file's range: less contrast than that is the rounding of interpolation
+AMOUNT = 1e12  # of an intensity, either way
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Preprocess:
 
     Sizes and spacings are of rows and columns, or of slices, rows and columns. ``fit="resize"``
     ignores the spacing. Colours become grey for one channel, grey is repeated for several.
-    Intensities are scaled last.
+    Intensities are scaled last; ``SCALES`` lists the scales and which settings each takes.
 
     Example:
         >>> from sitta.data.images import Geometry, Image
@@ -54,14 +55,29 @@ class Preprocess:
         None, "mm a pixel to resample to first", low=1e-5, high=1000, optional=True, many=True
     )
     channels: int = option(1, "channels of the input", low=1, high=1024, whole=True)
-    scale: str = option(
-        "min-max", "intensities of each input", choices=("min-max", "z-score", "none")
-    )
+    scale: str = option("min-max", "intensities of each input", choices=tuple(SCALES))
     plane: str = option("axial", "slices of a volume", choices=tuple(PLANES))
     dims: int = option(2, "2: images or slices; 3: volumes", low=2, high=3, whole=True)
+    percentiles: Sequence[float] | None = option(
+        None, "of percentile: what becomes 0 and 1", low=0, high=100, optional=True, many=True
+    )
+    divisor: float | None = option(
+        None, "of divide and standardise: 255 for 8 bits", above=0, high=AMOUNT, optional=True
+    )
+    mean: Sequence[float] | None = option(
+        None, "of standardise, per channel", low=-AMOUNT, high=AMOUNT, optional=True, many=True
+    )
+    std: Sequence[float] | None = option(
+        None, "of standardise, per channel", above=0, high=AMOUNT, optional=True, many=True
+    )
+    bounds: Sequence[float] | None = option(
+        None, "of window: what becomes 0 and 1", low=-AMOUNT, high=AMOUNT, optional=True, many=True
+    )
 
     def __post_init__(self) -> None:
         check(self)
+        for name, value in completed(self).items():
+            object.__setattr__(self, name, value)
         for name in ("size", "spacing"):
             given = getattr(self, name)
             if given is not None and len(given) != self.dims:
@@ -86,26 +102,31 @@ class Preprocess:
         return cls(**values)
 
     def as_dict(self) -> dict[str, Any]:
-        """For a checkpoint."""
-        return asdict(self)
+        """For a checkpoint, without the settings of other scales."""
+        unused = set(SETTINGS) - set(SCALES[self.scale].settings)
+        return {name: value for name, value in asdict(self).items() if name not in unused}
 
-    def apply(self, image: Image, spacing: Sequence[float] | None = None) -> ModelInput:
+    def apply(
+        self, image: Image, spacing: Sequence[float] | None = None, rotate: int = 0
+    ) -> ModelInput:
         """The inputs of a model: one image, the N slices of a volume, or one volume.
 
-        ``spacing`` is in millimetres (slices, rows, columns), for files that do not have it.
+        ``spacing`` is in millimetres (slices, rows, columns), for files that do not have it;
+        ``rotate`` turns slices clockwise by so many degrees.
         """
-        inverse = self.place(image, spacing)
-        pixels = _channels(image, self.channels)  # (C, *S)
-        pixels = pixels if self.scale == "none" else _tamed(pixels)
+        inverse = self.place(image, spacing, rotate)
+        pixels = before(_channels(image, self.channels), self, image)  # (C, *S)
         with np.errstate(over="ignore", invalid="ignore"):  # a model refuses what is not finite
             inputs = resize(inverse.inputs(pixels), inverse.resized)  # (N, C, *resized)
         if self.size is not None and self.fit == "crop":
             inputs = np.stack([crop(x, self.size, fill=None) for x in inputs])
-        return ModelInput(_scaled(inputs, self.scale), inverse)
+        return ModelInput(after(inputs, self), inverse)
 
-    def place(self, image: Image, spacing: Sequence[float] | None = None) -> InverseTransform:
+    def place(
+        self, image: Image, spacing: Sequence[float] | None = None, rotate: int = 0
+    ) -> InverseTransform:
         """Where the inputs of a model lie in a file."""
-        orientation = Orientation.of(image.geometry, self.plane)
+        orientation = Orientation.of(image.geometry, self.plane).turned(rotate)
         native = orientation.sides[3 - self.dims :]
         resized = native
         if self.fit == "resize":
@@ -199,30 +220,6 @@ def _channels(image: Image, wanted: int) -> Array:
         f"{image.path} has {len(pixels)} channels.",
         allowed=f"{wanted}, or 1" + (", or 3" if wanted == 1 else ""),
     )
-
-
-def _tamed(pixels: Array) -> Array:
-    """The whole file in [0, 1], so that neither a large offset nor a large scale costs digits.
-
-    In place, in few passes over the pixels: it takes most of the time of a large film.
-    """
-    low, high = float(pixels.min()), float(pixels.max())
-    most = max(abs(low), abs(high), 1e-300)
-    pixels /= most  # first: their range may overflow
-    pixels -= low / most
-    pixels /= max(high / most - low / most, 1e-300)
-    return pixels
-
-
-def _scaled(inputs: Array, scale: str) -> Array:
-    """Each input (C, *s) on its own; one without contrast becomes 0."""
-    if scale == "none":
-        return inputs
-    values, sides = inputs.astype(np.float64), tuple(range(1, inputs.ndim))
-    shift, width = (np.min, np.ptp) if scale == "min-max" else (np.mean, np.std)
-    spread = width(values, axis=sides, keepdims=True)
-    scaled = (values - shift(values, axis=sides, keepdims=True)) / np.maximum(spread, FLAT)
-    return np.where(spread > FLAT, scaled, 0.0).astype(np.float32)
 
 
 TASKS: dict[str, Preprocess] = {

@@ -123,6 +123,8 @@ def _card(
         whole["preprocess"] = plain
     if classes is not None:
         whole["classes"] = list(classes)
+    if isinstance(whole.get("profile"), dict):  # output and activation are part of the graph
+        whole["profile"] = {k: v for k, v in whole["profile"].items() if k != "model"}
     try:
         return dict(json.loads(json.dumps(whole)))
     except (TypeError, ValueError) as error:

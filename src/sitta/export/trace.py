@@ -60,8 +60,9 @@ class Plain(nn.Module):
 
     @property
     def statistics(self) -> set[str]:
-        """Names of the running means."""
-        return {name for name, _ in self.named_buffers() if name.endswith(".onnx_mean")}
+        """Names of the running means: all of them, as torch.export chooses one of several."""
+        buffers = self.named_buffers(remove_duplicate=False)
+        return {name for name, _ in buffers if name.endswith(".onnx_mean")}
 
 
 class SourceStatistics(StatisticsMixer):

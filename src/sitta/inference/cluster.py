@@ -14,7 +14,7 @@ from sitta._util.ray import absolute, core_count, in_flight, joined
 from sitta.core.accel import allocator
 from sitta.inference.inputs import InputFile
 from sitta.inference.request import Request
-from sitta.inference.worker import Attempt, Worker, attempts
+from sitta.inference.worker import Attempt, Stopped, Worker, attempts
 
 AHEAD = 2  # tasks that wait at each actor, so that none is idle while results travel
 MOST_FILES = 32  # in one task: enough that the driver has little to do, few enough to do again
@@ -60,7 +60,10 @@ def spread(
             return actors[task[0]].predict.remote(task[1])
 
         for _, promise in in_flight(ray, upcoming, submit):
-            yield from ray.get(promise)
+            try:
+                yield from ray.get(promise)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause if isinstance(error.cause, Stopped) else error from None
     if address == "local":  # no other process writes here: drafts of lost actors can go at once
         remove_stale(worker.outputs.folder, settled=0.0)
 

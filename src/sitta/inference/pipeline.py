@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,13 @@ from sitta.data.image import Array
 from sitta.data.images import Image, read
 from sitta.data.preprocess import InverseTransform, Preprocess
 from sitta.inference.inputs import InputFile
+from sitta.inference.postprocess import cleaned
+from sitta.models.profile import Profile
+from sitta.prediction.input_check import saturations
 from sitta.prediction.record import PredictionRecord
 
 Adapt = Callable[[Array], PredictionRecord]
+Clean = Callable[..., Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +53,7 @@ class PreparedFile:
     inverse: InverseTransform
     seconds: float  # that reading took
     digest: str  # of its bytes, if its record is kept
+    saturation: float | None = None  # of a file whose colours the model does not see
 
     def goes_with(self, other: PreparedFile) -> bool:
         """Whether both are one image of the same size, so that one pass can do both."""
@@ -60,40 +66,73 @@ def prepare_file(
     pixel_size: tuple[float, ...] | None = None,
     digest: str = "",
     reader: Callable[[Path], Image] = read,
+    *,
+    invert: bool = False,
+    rotate: int = 0,
 ) -> PreparedFile:
-    """Read a file and bring it to what the model takes."""
+    """Read a file and bring it to what the model takes, inverted or turned if that is asked for."""
     start = time.perf_counter()
     image = reader(file.path)
-    ready = preprocess.apply(image, pixel_size)
+    ready = preprocess.apply(_inverted(image) if invert else image, pixel_size, rotate)
+    hidden = preprocess.channels == 1 and len(image.pixels) == 3
+    colours = float(saturations(image.pixels[None])[0]) if hidden else None
     seconds = time.perf_counter() - start
-    return PreparedFile(file, image, ready.values, ready.inverse, seconds, digest)
+    return PreparedFile(file, image, ready.values, ready.inverse, seconds, digest, colours)
+
+
+def _inverted(image: Image) -> Image:
+    """The same file with its grey values the other way round."""
+    pixels = image.pixels.astype(np.float64)
+    return replace(image, pixels=pixels.max() + pixels.min() - pixels)
 
 
 def predict_prepared(
-    files: Sequence[PreparedFile], adapt: Adapt, save: frozenset[str], at_once: int = 8
+    files: Sequence[PreparedFile],
+    adapt: Adapt,
+    save: frozenset[str],
+    at_once: int = 8,
+    profile: Profile | None = None,
+    min_dice: float | None = None,
 ) -> list[FileResult]:
     """Adapt to a file, ``at_once`` slices in one pass; or to several images of one size at once.
 
     Maps to save: ``probability``, ``uncertainty``, ``disagreement``, ``members``; and ``labels``,
-    the mask of each member ``(K, *S)``.
+    the mask of each member ``(K, *S)``. The post-processing is that of the profile.
     """
+    clean = partial(cleaned, profile or Profile())
     start, first = time.perf_counter(), files[0].values
     if len(files) > 1:
         parts = [[p] for p in adapt(np.concatenate([file.values for file in files]))]
     else:
         parts = [[adapt(first[n : n + at_once]) for n in range(0, len(first), at_once)]]
+    parts = [
+        [_judged(p, file.saturation, min_dice) for p in of_file]
+        for file, of_file in zip(files, parts, strict=True)
+    ]
     share = (time.perf_counter() - start) / len(files)
-    return [_result(file, p, save, share) for file, p in zip(files, parts, strict=True)]
+    return [_result(file, p, save, share, clean) for file, p in zip(files, parts, strict=True)]
+
+
+def _judged(p: PredictionRecord, saturation: float | None, least: float | None) -> PredictionRecord:
+    """A record that knows the colours of its file, and from which Dice on it is not flagged."""
+    limits = p.limits if least is None else replace(p.limits, dice=least)
+    return replace(p, saturation=saturation, limits=limits)
 
 
 def _result(
-    prepared: PreparedFile, parts: list[PredictionRecord], save: frozenset[str], seconds: float
+    prepared: PreparedFile,
+    parts: list[PredictionRecord],
+    save: frozenset[str],
+    seconds: float,
+    clean: Clean,
 ) -> FileResult:
     """What is written about a file, from the predictions of its slices in their order."""
+    parts = _with_members_that_ran(parts)
     first = parts[0]
     record = described(prepared, parts, seconds)
     mask, maps = _restored(parts, prepared.inverse, save)
     classes = first.probability.shape[1] - (first.activation == "softmax")
+    mask = clean(mask, labels=first.activation != "softmax" and classes > 1)
     return FileResult(prepared.image, mask, maps, record, prepared.inverse, classes)
 
 
@@ -116,12 +155,19 @@ def described(
         "shown": shown,
         "doubt": rows[shown]["doubt"],
         "lambdas": first.lambdas.tolist(),
+        "member_names": list(first.names),
         "source_member": first.anchor,
         "activation": first.activation,
         "limits": first.limits.describe(),
         "rows": rows,
         "picture": _picture([one for part in parts for one in part][shown]),
     }
+
+
+def _with_members_that_ran(parts: list[PredictionRecord]) -> list[PredictionRecord]:
+    """The same records without members that no slice needed."""
+    ran = np.any([part.ran.any(axis=1) for part in parts], axis=0)
+    return parts if ran.all() else [part.with_members(np.flatnonzero(ran)) for part in parts]
 
 
 def _restored(
@@ -134,7 +180,8 @@ def _restored(
         return inverse.restore(np.concatenate(list(values)))  # (C, *S)
 
     def mask_of(maps: Array) -> Array:
-        return np.asarray(labels(maps[None], first.activation)[0], dtype=np.uint8)
+        mask = labels(maps[None], first.activation, first.thresholds)
+        return np.asarray(mask[0], dtype=np.uint8)
 
     probability = restore(p.probability for p in parts)
     maps: dict[str, Array] = {}

@@ -32,6 +32,7 @@ class Run:
     failures: list[dict[str, str]] = field(default_factory=list)  # name and error of each
     skipped: int = 0  # how many were done before
     seconds: float = 0.0  # how long it took
+    warnings: list[str] = field(default_factory=list)  # what may be wrong with the way of feeding
 
     @property
     def counts(self) -> dict[str, int]:
@@ -90,6 +91,7 @@ def predict(
     except DiskFull as error:
         error.fix = _room_wanted(run, folder, len(files))
         raise
+    run.warnings = worker.warnings or []
     run.records.sort(key=lambda r: str(r["name"]))
     run.failures.sort(key=lambda f: f["name"])
     run.seconds = round(time.perf_counter() - start, 3)
@@ -118,6 +120,8 @@ def _conclude(run: Run, worker: Worker, started: str) -> None:
         "method": request.method,
         "settings": {**loaded.settings, **request.settings},
         "preprocess": loaded.preprocess.as_dict(),
+        "profile": loaded.profile.reading,
+        "warnings": run.warnings,
         "saved": list(request.save),
         "seed": request.settings.get("seed"),
         "started": started,

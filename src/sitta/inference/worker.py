@@ -15,6 +15,7 @@ from sitta._util.deadline import Expired, deadline
 from sitta._version import __version__
 from sitta.errors import DiskFull, InvalidImage, SittaError, is_out_of_memory
 from sitta.inference.backends.onnx import Graph
+from sitta.inference.contact import first_contact
 from sitta.inference.inputs import InputFile
 from sitta.inference.loading import Loaded, load_model
 from sitta.inference.outputs import Outputs
@@ -27,6 +28,22 @@ Record = dict[str, Any]
 Attempt = tuple[InputFile, Record | None, str]  # a file with its record, or with what went wrong
 
 
+class Stopped(SittaError):
+    """The model cannot do what is asked of it; no other file is tried."""
+
+    @classmethod
+    def at(cls, file: InputFile, error: Exception) -> Stopped:
+        """The same error, with the file at which it was found."""
+        if isinstance(error, SittaError):
+            how = {name: getattr(error, name) for name in ("allowed", "got", "fix")}
+            return cls(f"{error.what} (Found at {file.name}; no other file was tried.)", **how)
+        told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return cls(
+            f"The model fails on {file.name} ({told}); no other file was tried.",
+            fix="try it by hand on that image; sitta profile check says more",
+        )
+
+
 class Worker:
     """Holds a model, predicts files with it and writes the results to a folder."""
 
@@ -35,13 +52,17 @@ class Worker:
     ) -> None:
         np.ones((2, 2)) @ np.ones((2, 2))  # OpenBLAS without memory at its first product exits
         self.request, self.overwrite = request, overwrite
-        self.loaded = load_model(request.model, request.weights, request.preprocess, threads)
+        self.loaded = load_model(
+            request.model, request.weights, request.preprocess, threads, request.reading
+        )
         self.adapt = self.loaded.adapter(request, threads)
         settings = fingerprint(request, self.loaded)
         self.outputs = Outputs(out, settings, self.loaded.classes, request.keep_header)
         model = self.loaded.model
         on_gpu = not isinstance(model, Graph) and any(p.is_cuda for p in model.parameters())
         self.batch = request.batch or (ON_GPU if on_gpu else 1)
+        self.warnings: list[str] | None = None  # of the first contact; None before it
+        self.works = False  # whether any file went all the way
 
     def open(self, file: InputFile) -> Record | PreparedFile:
         """The record of a file that was done before; else the file, ready for the model."""
@@ -60,12 +81,45 @@ class Worker:
 
     def prepare(self, file: InputFile, digest: str) -> PreparedFile:
         """Read a file and bring it to what the model takes."""
-        return prepare_file(file, self.loaded.preprocess, self.request.pixel_size, digest)
+        request = self.request
+        return prepare_file(
+            file,
+            self.loaded.preprocess,
+            request.pixel_size,
+            digest,
+            invert=request.invert,
+            rotate=request.rotate,
+        )
+
+    def meet(self, prepared: PreparedFile) -> None:
+        """Check the first file that could be read; raises ``Stopped`` if no file would go well."""
+        if self.warnings is not None:
+            return
+        window = self.request.window or self.loaded.profile.window
+        try:
+            self.warnings = first_contact(self.loaded, prepared.values, window)
+        except SittaError as error:
+            raise Stopped.at(prepared.file, error) from error
 
     def predict(self, files: Sequence[PreparedFile]) -> list[FileResult]:
-        """One file; or images of equal size, in one pass."""
-        save = frozenset(self.request.save)
-        return predict_prepared(files, self.adapt, save, self.request.at_once)
+        """One file; or images of equal size, in one pass.
+
+        An error of the model before any file went well stops the run: no other would fare better.
+        """
+        request, profile = self.request, self.loaded.profile
+        save = frozenset(request.save)
+        try:
+            results = predict_prepared(
+                files, self.adapt, save, request.at_once, profile, request.min_dice
+            )
+        except (InvalidImage, OSError):
+            raise
+        except Exception as error:
+            if self.works or is_out_of_memory(error):
+                raise
+            raise Stopped.at(files[0].file, error) from error
+        self.works = True
+        return results
 
     def write(self, prepared: PreparedFile, result: FileResult) -> Record:
         """Put a result on the disk."""
@@ -85,6 +139,7 @@ def attempts(worker: Worker, files: Iterable[InputFile]) -> Iterator[Attempt]:
         if not isinstance(opened, PreparedFile):
             yield file, opened, ""
             continue
+        worker.meet(opened)
         if group and not opened.goes_with(group[0]):
             yield from _emptied(worker, group)
         group.append(opened)
@@ -97,13 +152,15 @@ def _emptied(worker: Worker, group: list[PreparedFile]) -> Iterator[Attempt]:
     """Images in one pass. If that fails, each by itself, so that only what is broken is lost."""
     results: list[FileResult] = []
     if len(group) > 1:
-        with suppress(Exception):
+        with suppress(Exception):  # of the model too: one of them alone will tell
             results = worker.predict(group)
     for number, prepared in enumerate(group):
         file = prepared.file
         try:
             result = results[number] if results else worker.predict([prepared])[0]
             yield file, worker.write(prepared, result), ""
+        except Stopped:
+            raise
         except DiskFull:  # no fault of this file: all others would fail as well
             raise
         except Exception as error:
@@ -125,9 +182,16 @@ def sentence(file: InputFile, error: Exception) -> str:
 
 def fingerprint(request: Request, loaded: Loaded) -> str:
     """Changes with anything that changes a result."""
+    profile = loaded.profile
     parts: list[Any] = [loaded.digest, request.method, sorted(request.settings.items())]
-    parts += [sorted(request.save), request.window, request.statistics]
+    windows = request.window or profile.window, request.statistics or profile.statistics
+    parts += [sorted(request.save), *windows]
     parts += [loaded.preprocess.as_dict(), __version__]
+    parts += [profile.reading] if profile.reading else []
     parts += [request.pixel_size] if request.pixel_size else []
     parts += ["keep header"] if request.keep_header else []
+    parts += ["inverted"] if request.invert else []
+    parts += [f"rotated {request.rotate}"] if request.rotate else []
+    parts += [f"least Dice {request.min_dice}"] if request.min_dice is not None else []
+    parts += [loaded.profile.calibration] if loaded.profile.calibration else []
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

@@ -242,6 +242,7 @@ def combined(folds: Sequence[RawPrediction]) -> RawPrediction:
         probability=of([fold.probability for fold in folds]),
         members=torch.stack(members),
         usable=torch.stack([fold.usable for fold in folds]).all(dim=0),
+        ends=None,
         codes=codes,
         entropies=mean_of("entropies"),
         weights=mean_of("weights"),

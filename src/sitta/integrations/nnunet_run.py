@@ -204,10 +204,11 @@ class CaseWorker(Worker):
     ) -> None:
         use_threads(threads)
         self.request, self.overwrite, self.batch, self.trained = request, overwrite, 1, trained
+        self.warnings: list[str] | None = []
         self.predictor = SittaPredictor(
             method=request.method,
             settings=request.settings,
-            statistics=request.statistics,
+            statistics=request.statistics or "volume",
             device=torch.device(pick_device(request.device)),
         )
         with quiet():
@@ -311,6 +312,8 @@ def _require_plain(request: Request, how: dict[str, Any]) -> None:
         "--pixel-size": request.pixel_size,
         "--keep-header": request.keep_header,
         "--batch": request.batch,
+        "--invert": request.invert,
+        "--rotate": request.rotate,
         "--ray": how.get("cluster"),
         **{f"--{name}": value for name, value in request.preprocess.items()},
     }

@@ -17,6 +17,7 @@ KINDS: dict[str, tuple[type, str]] = {  # of the entries that are used; a card m
     "preprocess": (dict, "a table"),
     "classes": (list, "a list of names"),
     "trust": (dict, "a table of numbers"),
+    "profile": (dict, "a table, as sitta.models.profile reads it"),
 }
 LIMITS = ("agreement", "distance")  # of trust
 CLASSES = 1024  # more than any mask tells apart

@@ -15,9 +15,13 @@ from sitta.core.tolerances import FLAT
 from sitta.errors import InvalidImage
 
 if TYPE_CHECKING:
+    from sitta.prediction.calibration import Calibration
     from sitta.prediction.record import PredictionRecord
 
 Array = NDArray[Any]
+Severity = Literal["information", "check", "stop"]
+URGENCY: dict[Severity, int] = {"information": 0, "check": 1, "stop": 2}
+DICE = 0.8  # expected Dice below which a person should check, unless in-domain masks are lower
 DISAGREE = 0.7  # agreement of the members below which a person should check, without a card
 
 
@@ -27,12 +31,15 @@ class Limits:
 
     agreement: float = DISAGREE  # members that agree less disagree
     distance: float = math.inf  # statistics further from the source's are far
+    dice: float = DICE  # a lower expected Dice asks for a check
 
     @classmethod
-    def of(cls, card: Any) -> Limits:
+    def of(cls, card: Any, calibration: Calibration | None = None) -> Limits:
         """Limits in the card of a model, chosen on its own validation images."""
         kept = card.get("trust", {}) if isinstance(card, dict) else {}
-        return cls(kept.get("agreement", DISAGREE), kept.get("distance", math.inf))
+        own = DICE if calibration is None or calibration.limit is None else calibration.limit
+        distance = kept.get("distance", math.inf)
+        return cls(kept.get("agreement", DISAGREE), distance, min(DICE, own))
 
     def describe(self) -> dict[str, float | None]:
         """In plain types; None where there is no limit."""
@@ -48,11 +55,20 @@ class Note:
     advice: str
     # To which images of a record it applies, (N,). None for a note that a method raises itself.
     applies: Callable[[PredictionRecord], Any] | None = None
-    # Check asks a person to look at the image; information explains a result.
-    severity: Literal["information", "check"] = "check"
+    # Stop: the mask is of no use as it is. Check: a person should look. Information explains.
+    severity: Severity = "check"
+    remedy: str = ""  # what a program can do about it; see ``REMEDIES``
 
 
 Information = partial(Note, severity="information")
+Stop = partial(Note, severity="stop")
+# Changes of the image that a note may offer, with the settings of a request that make them.
+REMEDIES: dict[str, dict[str, Any]] = {
+    "invert": {"invert": True},
+    "rotate-90": {"rotate": 90},
+    "rotate-180": {"rotate": 180},
+    "rotate-270": {"rotate": 270},
+}
 
 
 def _finding(record: PredictionRecord) -> Array:
@@ -67,23 +83,76 @@ def _any_finds(record: PredictionRecord) -> Array:
     return np.where(unknown, record.computed["agreement"] < 1, _finding(record).any(axis=0))
 
 
+def _disagree(record: PredictionRecord) -> Any:
+    return record.computed["agreement"] < record.limits.agreement
+
+
 LOOK = "Check the mask against the image before you use it."
 NOTES: dict[str, Note] = {
     declared.code: declared
     for declared in (
+        Stop(
+            "looks-inverted",
+            "The grey values look inverted.",
+            "Invert the image and run it again.",
+            remedy="invert",
+        ),
+        Stop(
+            "looks-rotated-left",
+            "The image looks rotated to the left by 90 degrees.",
+            "Rotate it to the right and run it again.",
+            remedy="rotate-90",
+        ),
+        Stop(
+            "looks-upside-down",
+            "The image looks upside down.",
+            "Rotate it by 180 degrees and run it again.",
+            remedy="rotate-180",
+        ),
+        Stop(
+            "looks-rotated-right",
+            "The image looks rotated to the right by 90 degrees.",
+            "Rotate it to the left and run it again.",
+            remedy="rotate-270",
+        ),
+        Stop(
+            "colour-image",
+            "This is a colour image; the model was trained on grey ones.",
+            "Check that the image and the model belong together.",
+        ),
+        Stop(
+            "grey-image",
+            "This is a grey image; the model was trained on colour images.",
+            "Check that the image and the model belong together.",
+        ),
+        Stop(
+            "unlike-training",
+            "The image looks like none of the training images.",
+            "Check that the image and the model belong together.",
+        ),
         Note(
+            "low-expected-dice",
+            "The expected Dice is low.",
+            LOOK,
+            lambda r: (
+                np.zeros(len(r), bool)
+                if r.expected_dice is None
+                else r.expected_dice[0] < r.limits.dice
+            ),
+        ),
+        Stop(
             "no-foreground",
             "No member finds any foreground: the mask is empty.",
             "Check that the image shows the structure and that the model fits this kind of image.",
             lambda r: ~_any_finds(r) & (r.area == 0),
         ),
-        Note(
+        Stop(
             "empty-mask",
             "The mask is empty although some members find foreground.",
             "Look at the masks of the members; another strategy may keep the foreground.",
             lambda r: _any_finds(r) & (r.area == 0),
         ),
-        Note(
+        Information(
             "foreground-in-some-members",
             "Some members find foreground and others find none.",
             LOOK,
@@ -100,9 +169,15 @@ NOTES: dict[str, Note] = {
             "members-disagree",
             "The masks of the members differ widely.",
             LOOK,
-            lambda r: r.computed["agreement"] < r.limits.agreement,
+            lambda r: _disagree(r) & (r.expected_dice is None),
         ),
-        Note(
+        Information(
+            "members-differ",
+            "The masks of the members differ widely, and the expected Dice takes it into account.",
+            "Nothing, unless another note asks for it.",
+            lambda r: _disagree(r) & (r.expected_dice is not None),
+        ),
+        Information(
             "far-from-source",
             "Its statistics are far outside those of the training images.",
             "Check that the model fits this kind of image, and that it is scaled as in training.",
@@ -112,7 +187,7 @@ NOTES: dict[str, Note] = {
             "equal-entropies",
             "All members are equally certain, so all count alike.",
             "Nothing: the mask is that of their mean.",
-            lambda r: (np.ptp(r.entropies, axis=0) <= FLAT) & (r.usable.sum(axis=0) > 1),
+            lambda r: (_range(r.entropies, r.usable) <= FLAT) & (r.usable.sum(axis=0) > 1),
         ),
         Note(
             "constant-image",
@@ -124,7 +199,19 @@ NOTES: dict[str, Note] = {
             "member-overflow",
             "A member gave values that are not finite; it does not count.",
             "Scale the image as in training, most often to [0, 1].",
-            lambda r: (~r.usable).any(axis=0),
+            lambda r: (~r.usable & r.ran).any(axis=0),
+        ),
+        Information(
+            "two-members-agree",
+            "The model as trained and the image's own statistics give nearly the same mask, so the"
+            " other members were not run.",
+            "Nothing.",
+        ),
+        Information(
+            "left-as-trained",
+            "Adapting did not help this model in-domain, so the mask is that of the model as"
+            " trained.",
+            "Nothing; another method can be chosen.",
         ),
         Information(
             "tiny-feature-map",
@@ -159,8 +246,8 @@ def codes(record: PredictionRecord) -> list[tuple[str, ...]]:
     """Codes of the notes on each image of a record: those of ``NOTES``, then the method's own."""
     tests = {code: note.applies(record) for code, note in NOTES.items() if note.applies}
     return [
-        (*(code for code, hits in tests.items() if hits[n]), *raised)
-        for n, raised in enumerate(record.codes)
+        (*looks, *(code for code, hits in tests.items() if hits[n]), *raised)
+        for n, (looks, raised) in enumerate(zip(record.input_codes, record.codes, strict=True))
     ]
 
 
@@ -169,9 +256,19 @@ def note(code: str) -> Note:
     return NOTES.get(code) or Note(code, code, "")
 
 
+def _range(entropies: Array, usable: Array) -> Array:
+    high = np.where(usable, entropies, -np.inf).max(axis=0)
+    return np.asarray(high - np.where(usable, entropies, np.inf).min(axis=0))
+
+
+def urgency(noted: Iterable[str]) -> int:
+    """How urgent the gravest of these codes is: 0 information, 1 check, 2 stop."""
+    return max((URGENCY[note(code).severity] for code in noted), default=0)
+
+
 def flagged(noted: Iterable[str]) -> bool:
     """Whether any of these codes asks a person to check the image, as one not declared does."""
-    return any(note(code).severity != "information" for code in noted)
+    return urgency(noted) > 0
 
 
 def require_usable(usable: Array, images: Array) -> None:

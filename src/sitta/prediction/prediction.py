@@ -99,12 +99,13 @@ class Prediction:
     @cached_property
     def mask(self) -> Tensor:
         """``(N, *S)`` classes; ``(N, C, *S)`` of 0 and 1 if there are several labels."""
-        return self._map(labels(self._raw.probability, self.activation))
+        raw = self._raw
+        return self._map(labels(raw.probability, self.activation, raw.thresholds))
 
     @cached_property
     def _member_masks(self) -> Tensor:
         members = self._raw.members
-        flat: Tensor = labels(members.flatten(0, 1), self.activation)
+        flat: Tensor = labels(members.flatten(0, 1), self.activation, self._raw.thresholds)
         masks: Tensor = flat.unflatten(0, members.shape[:2])
         return masks
 

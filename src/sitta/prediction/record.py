@@ -14,6 +14,8 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from sitta.core.masks import labels
+from sitta.prediction.calibration import Calibration
+from sitta.prediction.evidence import evidence
 from sitta.prediction.notes import Array, Limits, codes
 from sitta.prediction.scores import every
 
@@ -47,17 +49,22 @@ class MethodOutput(Generic[T]):
     activation: str
     limits: Limits
     codes: tuple[tuple[str, ...], ...]  # notes that the method raised on each of the N images
+    ran: T  # (K, N), False where a member was not needed
+    names: tuple[str, ...]  # of the members: the lambda, or what says more
+    ends: T | None  # (2, N, C, *S) probabilities at lambda 1 and 0, if there is a calibration
+    calibration: Calibration | None  # what is known of the model in-domain
+    thresholds: tuple[float | None, ...] = ()  # of the classes, if the model's profile has any
     updated: bool = False  # whether parameters were changed: no member is the unadapted model
 
     def pick(self, at: slice) -> Self:
         """The part that is about some of the images."""
         whole: Any = self
         by_image = ("images", "probability", "distance", "codes")
-        by_member = ("entropies", "weights", "usable")
+        by_member = ("entropies", "weights", "usable", "ran", "members", "ends")
         cut = {name: getattr(whole, name)[at] for name in by_image}
-        cut |= {name: getattr(whole, name)[:, at] for name in by_member}
-        members = None if whole.members is None else whole.members[:, at]
-        return replace(self, **cut, members=members)
+        held = {name: getattr(whole, name) for name in by_member}
+        cut |= {name: None if values is None else values[:, at] for name, values in held.items()}
+        return replace(self, **cut)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -66,6 +73,7 @@ class PredictionRecord(MethodOutput[Array]):
 
     # By name, what ``scores.computed()`` lists: the agreement (N,), and maps (N, *S).
     computed: Mapping[str, Array]
+    saturation: float | None = None  # of the file, if its colours became grey for the model
 
     def __len__(self) -> int:
         return len(self.images)
@@ -81,6 +89,20 @@ class PredictionRecord(MethodOutput[Array]):
     def pick(self, at: slice) -> Self:
         """The record of some of the images."""
         return replace(super().pick(at), computed=Lazy(partial(_part, self.computed, at)))
+
+    def with_members(self, chosen: Array) -> Self:
+        """The record without the other members, none of which may count."""
+        whole: Any = self
+        names = ("lambdas", "entropies", "weights", "usable", "ran", "members")
+        held = {name: getattr(whole, name) for name in names}
+        cut = {name: None if values is None else values[chosen] for name, values in held.items()}
+        return replace(self, **cut, names=tuple(self.names[k] for k in chosen))
+
+    @cached_property
+    def input_codes(self) -> list[tuple[str, ...]]:
+        """Codes of notes on what the images look like, if the calibration knows."""
+        known = self.calibration.inputs if self.calibration else None
+        return [()] * len(self) if known is None else known.codes(self.images, self.saturation)
 
     @property
     def agreement(self) -> Array:
@@ -100,14 +122,15 @@ class PredictionRecord(MethodOutput[Array]):
     @cached_property
     def mask(self) -> Array:
         """``(N, *S)`` classes; ``(N, C, *S)`` of 0 and 1 if there are several labels."""
-        return labels(self.probability, self.activation)
+        return labels(self.probability, self.activation, self.thresholds)
 
     @cached_property
     def member_masks(self) -> Array | None:
         """``(K, N, *S)`` the mask of each member alone."""
         if self.members is None:
             return None
-        flat = labels(self.members.reshape(-1, *self.members.shape[2:]), self.activation)
+        maps = self.members.reshape(-1, *self.members.shape[2:])
+        flat = labels(maps, self.activation, self.thresholds)
         return flat.reshape(*self.members.shape[:2], *flat.shape[1:])
 
     @cached_property
@@ -127,7 +150,8 @@ class PredictionRecord(MethodOutput[Array]):
         """``(K, N)`` share of the pixels that each member takes for foreground of any class."""
         if self.member_masks is None:
             return np.full(self.weights.shape, np.nan, dtype=np.float32)
-        return np.stack([self._share(masks) for masks in self.member_masks])
+        shares = np.stack([self._share(masks) for masks in self.member_masks])
+        return np.where(self.ran, shares, np.nan).astype(shares.dtype)
 
     @cached_property
     def area(self) -> Array:
@@ -139,8 +163,30 @@ class PredictionRecord(MethodOutput[Array]):
         """``(N,)`` how far source and final mask differ: 1 - Dice; None without an anchor."""
         if self.source_mask is None:
             return None
-        before, after = self._foreground(self.source_mask), self._foreground(self.mask)
+        before, after = self.foreground(self.source_mask), self.foreground(self.mask)
         return np.asarray(1 - _dice(before, after))
+
+    @cached_property
+    def expected(self) -> Array | None:
+        """``(F, 3, N)`` expected Dice of each foreground class, and the ends of its interval.
+
+        None without a calibration that was made for it.
+        """
+        known = self.calibration.classes if self.calibration else ()
+        if self.ends is None or len(known) != self.foreground(self.mask).shape[1]:
+            return None
+        each = [
+            np.full((3, len(self)), np.nan)
+            if c.dice is None
+            else np.stack(c.dice.interval(evidence(self, n, c, c.dice.area)))
+            for n, c in enumerate(known)
+        ]
+        return None if all(c.dice is None for c in known) else np.stack(each)
+
+    @cached_property
+    def expected_dice(self) -> Array | None:
+        """``(3, N)`` the same as a mean over the classes for which it is known."""
+        return None if self.expected is None else np.nanmean(self.expected, axis=0)
 
     @cached_property
     def notes(self) -> tuple[tuple[str, ...], ...]:
@@ -161,11 +207,22 @@ class PredictionRecord(MethodOutput[Array]):
                 "weights": one.weights[:, 0].tolist(),
                 "entropies": one.entropies[:, 0].tolist(),
                 "areas": [_plain(area) for area in one.areas[:, 0]],
+                "classes": one.by_class(),
             }
             for one in self
         ]
 
-    def _foreground(self, masks: Array) -> Array:
+    def by_class(self) -> list[dict[str, Any]]:
+        """Name and expected Dice of each class, of the first image, in plain types."""
+        if self.expected is None or self.calibration is None:
+            return []
+        names = ("expected_dice", "expected_dice_low", "expected_dice_high")
+        return [
+            {"name": c.name, **{k: _plain(v) for k, v in zip(names, values[:, 0], strict=True)}}
+            for c, values in zip(self.calibration.classes, self.expected, strict=True)
+        ]
+
+    def foreground(self, masks: Array) -> Array:
         """Where the foreground classes are, flat: ``(N, F, P)``."""
         classes = self.probability.shape[1]
         if self.activation == "softmax":
@@ -176,7 +233,7 @@ class PredictionRecord(MethodOutput[Array]):
 
     def _share(self, masks: Array) -> Array:
         """Of pixels in any class, ``(N,)``, in the precision of the probabilities."""
-        pixels = self._foreground(masks).any(axis=1)
+        pixels = self.foreground(masks).any(axis=1)
         kind = self.probability.dtype
         return np.asarray(pixels.sum(axis=1).astype(kind) / kind.type(pixels.shape[1]))
 

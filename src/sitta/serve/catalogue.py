@@ -28,7 +28,7 @@ class Catalogue:
         self.loaded: dict[str, Loaded] = {}
         self._adapter = lru_cache(ADAPTERS)(self._made)
         for model in models:
-            name = model if ":" in model else Path(model).name  # no folders of this machine
+            name = _name(model)
             if name in self.loaded:
                 raise InvalidSetting(f"Two models are called {name}.", fix="name each once")
             self.loaded[name] = load_model(model, threads=threads)
@@ -107,6 +107,14 @@ class Catalogue:
         return [
             {"name": n, "title": n, "default": n == usual, "settings": [], **about} for n in names
         ]
+
+
+def _name(model: str) -> str:
+    """What clients call a model: no folders of this machine."""
+    path = Path(model)
+    if path.suffix == ".toml":
+        return path.stem
+    return path.name if ".py:" in model or ":" not in model else model
 
 
 def _applicable(loaded: Loaded) -> list[str]:

@@ -23,6 +23,7 @@ from sitta.data.masks import shareable
 from sitta.data.preprocess import Preprocess
 from sitta.data.reading import read
 from sitta.errors import InvalidImage, InvalidSetting, SittaError
+from sitta.inference.contact import first_contact, noise
 from sitta.inference.inputs import InputFile
 from sitta.inference.loading import Loaded
 from sitta.inference.pipeline import FileResult, predict_prepared, prepare_file
@@ -51,7 +52,7 @@ def work(job: Mapping[str, Any], catalogue: Catalogue) -> tuple[dict[str, Any], 
     reader = partial(_read, loaded.preprocess, catalogue.limits)
     try:
         prepared = prepare_file(InputFile(path, "", ""), loaded.preprocess, reader=reader)
-        done = predict_prepared([prepared], adapt, SAVE)[0]
+        done = predict_prepared([prepared], adapt, SAVE, profile=loaded.profile)[0]
     except TooLarge as error:
         error.fix = "send a smaller one; who runs the service can raise the limit"
         raise ApiError.of(413, "too-large", error) from error
@@ -77,6 +78,8 @@ def warm(catalogue: Catalogue) -> None:
     """Take the whole way once, so that no client waits for what the first image sets up."""
     for decoder in {name for each in FORMATS.values() for name in each.decoders}:
         import_module(decoder)
+    for loaded in catalogue.loaded.values():  # a model that cannot be right is not served
+        first_contact(loaded, noise(loaded), loaded.profile.window)
     name, loaded = next(iter(catalogue.loaded.items()))
     usual: dict[str, Any] = {"model": name, "method": catalogue.usual_method(name), "settings": {}}
     with tempfile.TemporaryDirectory(prefix="sitta-warm-") as folder:
@@ -85,9 +88,7 @@ def warm(catalogue: Catalogue) -> None:
         try:
             work({**usual, "files": files, "out": folder}, catalogue)
         except ApiError:  # a model that needs more than a PNG tells
-            size = loaded.preprocess.size or (64,) * loaded.preprocess.dims
-            noise = np.random.default_rng(0).random((1, loaded.preprocess.channels, *size))
-            catalogue.adapter(name, usual["method"], {})(noise.astype(np.float32))
+            catalogue.adapter(name, usual["method"], {})(noise(loaded))
 
 
 def _checked_kind(files: list[Path]) -> Path:

@@ -6,25 +6,22 @@ import os
 import re
 import secrets
 import shutil
+import sys
 import tempfile
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+from sitta._util.locks import lock
+from sitta.errors import SittaError
 from sitta.serve.errors import ApiError
 from sitta.serve.quotas import Limits
 
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # Windows, where nothing is swept
-    fcntl = None
-
 PREFIX = "sitta-serve-"
+TRIES = 20  # to have a folder before another service sweeps it; more do not help
 OURS = re.compile(rf"{PREFIX}(\d+-)?[a-z0-9_]{{8}}")  # as tempfile ends names
 
 
@@ -140,13 +137,18 @@ def _bytes(folder: Path) -> int:
 
 def _own_folder() -> tuple[Path, int | None]:
     """A folder that only this user can read, and the lock that says that it is in use."""
-    while True:
+    for _ in range(TRIES):
         root = Path(tempfile.mkdtemp(prefix=PREFIX))  # 0700
-        lock = _locked(root)
-        if fcntl is None or (lock is not None and root.exists()):
-            return root, lock
-        if lock is not None:  # another service took it for abandoned before it was locked
-            os.close(lock)
+        held = _locked(root)
+        if sys.platform == "win32" or (held is not None and root.exists()):
+            return root, held
+        if held is not None:  # another service took it for abandoned before it was locked
+            os.close(held)
+        shutil.rmtree(root, ignore_errors=True)
+    raise SittaError(
+        f"Folders in {tempfile.gettempdir()} cannot be locked, so results would not be safe there.",
+        fix="name a folder on a local disk with TMPDIR",
+    )
 
 
 def _locked(folder: Path) -> int | None:
@@ -154,18 +156,15 @@ def _locked(folder: Path) -> int | None:
 
     Numbers of processes would not do: in a container every service has the same.
     """
-    if fcntl is None:
+    if sys.platform == "win32":  # where folders have no locks, and nothing is swept
         return None
-    try:
+    with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        with suppress(OSError):
+            if lock(descriptor):
+                return descriptor
         os.close(descriptor)
-        return None
-    return descriptor
+    return None
 
 
 def remove_abandoned(parent: Path) -> None:
@@ -173,10 +172,10 @@ def remove_abandoned(parent: Path) -> None:
     for path in parent.glob(f"{PREFIX}*"):
         if not OURS.fullmatch(path.name) or not _is_mine(path):
             continue
-        lock = _locked(path)
-        if lock is not None:
+        held = _locked(path)
+        if held is not None:
             shutil.rmtree(path, ignore_errors=True)
-            os.close(lock)
+            os.close(held)
 
 
 def _is_mine(path: Path) -> bool:

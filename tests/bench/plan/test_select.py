@@ -2,10 +2,9 @@
 
 import pytest
 
-from sitta.bench.plan.cells import expand, models
+from sitta.bench.plan.cells import expand, models, select
 from sitta.bench.plan.estimate import estimate
 from sitta.bench.plan.load import read_plan
-from sitta.bench.plan.select import select
 from sitta.bench.run.cluster import upcoming
 from sitta.bench.run.scheduler import run
 from sitta.errors import InvalidSetting

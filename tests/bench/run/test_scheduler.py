@@ -13,11 +13,10 @@ import torch
 
 import sitta
 from sitta._util.process import start
-from sitta.bench.plan.cells import Cell, expand
+from sitta.bench.plan.cells import Cell, expand, select
 from sitta.bench.plan.images import images
 from sitta.bench.plan.load import read_plan
 from sitta.bench.plan.request import MethodRequest
-from sitta.bench.plan.select import select
 from sitta.bench.run import jobs, scheduler
 from sitta.bench.run.evaluate import evaluate, trust
 from sitta.bench.run.measure import measure

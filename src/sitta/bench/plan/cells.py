@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sitta._util.names import unknown_name
 from sitta.adaptation import method
 from sitta.adaptation.shared_pass import shares
 from sitta.bench.plan.request import ANY_MODEL, MethodRequest, even
 from sitta.bench.plan.schema import Model, Plan
 from sitta.bench.stats.rows import PLAIN
 from sitta.bench.variant import ORACLE, Variant
+from sitta.errors import InvalidSetting
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,23 @@ def expand(plan: Plan) -> list[Job]:
             if asked and (kind != "sweep" or _is_swept(plan, model)):
                 jobs += _jobs(plan, model, kind, asked)
     return jobs
+
+
+def select(plan: Plan, repeats: Sequence[int] = (), tasks: Sequence[str] = ()) -> list[Job]:
+    """The jobs of these repeats and tasks, in the order of the plan; of all if none is given."""
+    for number in repeats:
+        if not 0 <= number < plan.repeats:
+            allowed = "0" if plan.repeats == 1 else f"0 to {plan.repeats - 1}"
+            raise InvalidSetting("The plan has no such repeat.", allowed=allowed, got=str(number))
+    names = [task.name for task in plan.tasks]
+    for name in tasks:
+        if name not in names:
+            raise unknown_name("task", name, names)
+    return [
+        job
+        for job in expand(plan)
+        if (not repeats or job.model.repeat in repeats) and (not tasks or job.model.task in tasks)
+    ]
 
 
 def _is_swept(plan: Plan, model: Model) -> bool:

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 
 from sitta._util.files import atomic_write, remove_stale
+from sitta._util.locks import is_locked, locked
 from sitta.bench.plan.cells import Cell, Job
 from sitta.bench.plan.schema import Model, Plan
-from sitta.bench.run.locks import is_locked, locked
 from sitta.bench.stats import rows
 from sitta.errors import InvalidSetting
 

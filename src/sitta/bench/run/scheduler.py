@@ -9,9 +9,8 @@ from pathlib import Path
 
 from sitta._util.process import OnProgress, running
 from sitta._util.threads import torch_threads
-from sitta.bench.plan.cells import Job
+from sitta.bench.plan.cells import Job, select
 from sitta.bench.plan.schema import Plan
-from sitta.bench.plan.select import select
 from sitta.bench.run.jobs import PAUSE, attempt, pending, undone
 from sitta.bench.run.results import Results
 from sitta.core.accel import allocator

@@ -55,8 +55,9 @@ class Optimizer:
                 specialise(module, SharedPrefixForward, "Optimized", prefix=self._prefix)
         for module in modules:
             if type(module).forward is nn.Sequential.forward:
-                steps = _plan(list(module.children()))
-                hookless = [m for m in module.children() if _is_hookless(m)]
+                layers = list(cast(nn.Sequential, module))  # children() leaves repeats out
+                hookless = [m for m in layers if _is_hookless(m)]
+                steps = _plan(layers)
                 specialise(module, _StepForward, "Optimized", steps=steps, hookless=hookless)
 
     @contextmanager

@@ -99,6 +99,7 @@ class Bmp(Raster):
 
     name = "BMP"
     suffixes = (".bmp",)
+    pixels_per_byte = 128  # runs: 255 pixels in two bytes; rows that are skipped are a bomb
 
     def matches(self, head: bytes) -> bool:
         """By two letters and the length of the second header, since two letters are few."""

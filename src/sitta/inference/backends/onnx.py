@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from sitta.inference.backends.manifest import EXPORT_AGAIN, Manifest
 from sitta.inference.backends.operators import require_finite
 from sitta.inference.backends.ort import runtime, session
 from sitta.inference.request import Request
+from sitta.models.profile import Profile
+from sitta.prediction.calibration import Calibration, calibration_of
 from sitta.prediction.notes import Limits, require_usable
 from sitta.prediction.record import PredictionRecord
 from sitta.prediction.scores import computed
@@ -40,6 +43,7 @@ class Graph:
         metadata = self._session.get_modelmeta().custom_metadata_map
         self.manifest = Manifest.read(str(path), metadata)
         self.card, self.settings = self.manifest.card, self.manifest.built_in
+        self.profile = Profile()  # as it was loaded
         self.outputs = tuple(output.name for output in self._session.get_outputs())
         takes = self._session.get_inputs()[0]
         self._input = takes.name
@@ -87,10 +91,27 @@ class Graph:
             usable=usable,
             distance=values.get("distance", unknown),
             activation=self.manifest.activation,
-            limits=Limits.of(self.card),
+            limits=Limits.of(self.card, self.calibration),
+            thresholds=self.profile.thresholds,
             codes=(noted,) * len(images),
+            ran=np.ones_like(usable),
+            names=tuple(f"{lam:.2f}" for lam in lambdas),
+            ends=self._ends(values.get("members")),
+            calibration=self.calibration,
             computed={name: values.get(name, unknown) for name in COMPUTED},
         )
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What is known of the model in-domain, if the graph says so."""
+        return calibration_of(self)
+
+    def _ends(self, members: Array | None) -> Array | None:
+        """Members at lambda 1 and 0, if the graph tells them."""
+        lambdas = list(self.manifest.lambdas)
+        if members is None or not {1.0, 0.0} <= set(lambdas):
+            return None
+        return np.asarray(members[[lambdas.index(1.0), lambdas.index(0.0)]])
 
     def _check(self, images: Array) -> None:
         """Refuse what the graph has no place for, in words that onnxruntime does not have."""

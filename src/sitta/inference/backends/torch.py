@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
-import importlib
 import inspect
 import sys
 import traceback
 import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -23,21 +26,25 @@ from sitta.adaptation.sliding_window import windowed
 from sitta.data.image import Array
 from sitta.errors import InvalidSetting, SittaError, UnsupportedModel
 from sitta.inference.pipeline import Adapt
-from sitta.inference.request import Request
+from sitta.inference.request import STATISTICS, Request
 from sitta.prediction.record import PredictionRecord
 from sitta.prediction.scores import computed
 
-FACTORY = "package.module:factory, a function without arguments that returns a network"
+FACTORY = "package.module:factory or file.py:factory, a function that returns a network"
 RUNTIME = {"torch": str(torch.__version__)}
 NESTED = ("state_dict", "model_state_dict", "model", "net")  # where trainers keep the weights
 
 
-def adapter(model: nn.Module, request: Request, threads: int | None = None) -> Adapt:
+def adapter(
+    model: nn.Module, request: Request, threads: int | None = None, overlap: float | None = None
+) -> Adapt:
     """The method of a request on a network, with that many threads (as torch has it if None)."""
     use_threads(threads)
     adapt: Any = method(request.method, model.to(pick_device(request.device)), **request.settings)
     if request.window is not None:
-        adapt = windowed(adapt, request.window, statistics=request.statistics)
+        how: dict[str, Any] = {} if overlap is None else {"overlap": overlap}
+        how["statistics"] = request.statistics or STATISTICS[0]
+        adapt = windowed(adapt, request.window, **how)
 
     def predict(images: Array) -> PredictionRecord:
         record: PredictionRecord = adapt(images).record
@@ -47,21 +54,38 @@ def adapter(model: nn.Module, request: Request, threads: int | None = None) -> A
     return predict
 
 
-def from_factory(name: str, weights: str | Path | None) -> nn.Module:
-    """The network that ``package.module:factory`` returns, with weights from a file."""
-    factory = _imported(name)
+def from_factory(
+    name: str,
+    weights: str | Path | None,
+    arguments: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+) -> nn.Module:
+    """The network that a factory returns, with weights from a file.
+
+    The factory is ``package.module:function``, or ``file.py:function`` relative to ``folder``.
+    """
+    factory, arguments = _imported(name, folder or Path()), arguments or {}
     try:
-        inspect.signature(factory).bind()
+        inspect.signature(factory).bind(**arguments)
     except ValueError:
         pass  # built in: its signature is not known
     except TypeError as error:
+        how = f"with {', '.join(arguments)}" if arguments else "without arguments"
         raise InvalidSetting(
-            f"{name} cannot be called without arguments ({error}).", allowed=FACTORY
+            f"{name} cannot be called {how} ({error}).",
+            allowed=FACTORY,
+            fix="name its arguments in a profile: sitta profile new",
         ) from error
     try:
-        model = factory()
+        model = factory(**copy.deepcopy(dict(arguments)))
     except Exception as error:
         raise UnsupportedModel(f"{name} failed: {_told(error)}.", allowed=FACTORY) from error
+    if isinstance(model, torch.jit.ScriptModule):
+        raise UnsupportedModel(
+            f"{name} returns TorchScript, whose layers cannot be exchanged.",
+            allowed="the Python class of the network, with its state dict as weights",
+            fix="build the network that was scripted or traced, and return that",
+        )
     if not isinstance(model, nn.Module):
         raise UnsupportedModel(f"{name} returns no torch.nn.Module.", got=type(model).__name__)
     if weights is not None:
@@ -69,11 +93,13 @@ def from_factory(name: str, weights: str | Path | None) -> nn.Module:
     return model.eval()
 
 
-def _imported(name: str) -> Any:
-    where, _, call = name.partition(":")
-    sys.path.insert(0, "")  # modules in the folder the user is in, as with python -m
+def _imported(name: str, folder: Path) -> Any:
+    where, _, call = name.rpartition(":")
+    here = [str(folder.absolute()), ""]  # as with python -m: modules in the user's own folder
+    sys.path[:0] = here
     try:
-        return getattr(importlib.import_module(where), call)
+        module = _from_file(folder / where) if where.endswith(".py") else import_module(where)
+        return getattr(module, call)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidSetting(
             f"There is no {call!r} to import from {where!r} ({error}).", allowed=FACTORY
@@ -81,7 +107,29 @@ def _imported(name: str) -> Any:
     except Exception as error:
         raise UnsupportedModel(f"{where} cannot be imported: {_told(error)}.") from error
     finally:
-        sys.path.remove("")
+        for path in here:
+            sys.path.remove(path)
+
+
+def _from_file(path: Path) -> ModuleType:
+    """The module in a file, which may import others beside it."""
+    if not path.is_file():
+        raise InvalidSetting(f"There is no file {path}.", allowed=FACTORY)
+    home = str(path.absolute().parent)
+    name = f"sitta_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:8]}_{path.stem}"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None  # noqa: S101  (it is for a .py file)
+    assert spec.loader is not None  # noqa: S101
+    module = sys.modules[name] = module_from_spec(spec)  # by its name for pickles of what it makes
+    sys.path.insert(0, home)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.remove(home)
+    return module
 
 
 def _told(error: Exception) -> str:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sitta.bench.run.locks import is_locked, locked
+from sitta._util.locks import is_locked, locked
 from tests.shell import FORKED
 
 

@@ -1,0 +1,290 @@
+"""Calibrate a model: look at images of its own domain once, and keep what they teach."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sitta.adaptation.adapt import Adapt
+from sitta.calibration.expected_dice import FEWEST, fit_dice
+from sitta.calibration.inputs import fit_inputs
+from sitta.calibration.shifts import framed, shifted
+from sitta.core.prior import ShapePrior
+from sitta.errors import InvalidImage, InvalidSetting
+from sitta.prediction.calibration import Calibration, ClassCalibration
+from sitta.prediction.evidence import dice, evidence
+from sitta.prediction.record import PredictionRecord
+
+Array = NDArray[Any]
+Watch = Callable[[int, int], None]
+MOST = 100  # images that are looked at
+SHIFTED = 300  # shifted images in all, about
+PER_IMAGE = (2, 12)  # shifted images of one image, at least and at most
+SUBJECTS = 10  # fewest whose mean image or mean shape can be kept of private images
+JITTERED = 2  # copies of each mask, moved a little, that a shape prior also learns from
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """One image that was predicted: as it is, or shifted."""
+
+    owner: str
+    kinds: tuple[str, ...]  # none for the image as it is
+    evidence: list[dict[str, float]]  # of each class
+    dice: Array  # (F,) of the adapted mask
+    members: Array  # (K, F), NaN for one that did not run
+    area: Array  # (F,) share of the reference
+
+    @property
+    def trained(self) -> Array:
+        """Dice ``(F,)`` of the model as trained."""
+        return np.asarray(self.members[0])
+
+
+def calibrate(
+    model: nn.Module,
+    images: Tensor,
+    masks: Tensor | None = None,
+    *,
+    subjects: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    public: bool = False,
+    seed: int = 0,
+    watch: Watch = lambda done, total: None,
+    **settings: Any,
+) -> Calibration:
+    """What a model looks like on images of its own domain, for ``sitta.Adapt`` and expected Dice.
+
+    Args:
+        model: As for any method.
+        images: In-domain images ``(N, C, *S)``, ready for the model; at most 100 are used. Best are
+            images that it was not trained on.
+        masks: Classes ``(N, *S)``, or labels ``(N, F, *S)``. Without, the model's own prediction on
+            the image as it is serves as the reference.
+        subjects: Whose image each is; every image its own subject if not given.
+        classes: Names of the foreground classes.
+        public: The images are public. Otherwise the mean image and the mean shapes of fewer than
+            ten subjects are not kept, since they could show a person.
+        seed: Of the synthetic shifts.
+        watch: Is told how many images are done, and of how many.
+        **settings: ``output`` and ``activation``, as for any method.
+
+    Example:
+        >>> import sitta, torch
+        >>> model = sitta.load("phantom-alder")
+        >>> x, y = zip(*(sitta.data.phantom.draw("alder", index=i) for i in range(2)))
+        >>> calibrate(model, torch.stack(x), torch.stack(y)).images
+        2
+    """
+    owners = _owners(images, subjects)
+    chosen = _chosen(owners, seed)
+    references = _references(model, images, masks, settings)[chosen]
+    images, owners = images[chosen], [owners[i] for i in chosen]
+    people = len(set(owners if subjects is not None else range(len(images))))
+    safe = public or people >= SUBJECTS
+    names = _names(classes, references.shape[1])
+    priors = [_prior(references[:, n], seed) if safe else None for n in range(len(names))]
+    found = tuple(ClassCalibration(n, True, 0.0, p) for n, p in zip(names, priors, strict=True))
+    start = Calibration(
+        images=len(images),
+        subjects=people,
+        labelled=masks is not None,
+        weights=fingerprint(model),
+        classes=found,
+        inputs=fit_inputs(images.numpy(), keep_image=safe),
+    )
+    adapt = Adapt(model, profile=start, **settings)
+    looks = list(_looks(adapt, images, references, owners, seed, watch))
+    return _concluded(start, looks)
+
+
+def fingerprint(model: nn.Module) -> str:
+    """Of a model's weights, the same in half and in single precision."""
+    whole = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        whole.update(name.encode())
+        values = tensor.detach().cpu()
+        values = values.half() if values.is_floating_point() else values.long()
+        whole.update(values.contiguous().numpy().tobytes())
+    return whole.hexdigest()[:16]
+
+
+def _owners(images: Tensor, subjects: Sequence[str] | None) -> list[str]:
+    if images.dim() < 4 or not len(images):
+        raise InvalidImage(
+            "Calibration needs a batch of images.", allowed="(N, C, *S)", got=str(images.shape)
+        )
+    if subjects is not None and len(subjects) != len(images):
+        raise InvalidSetting(
+            "subjects needs one name per image.", allowed=str(len(images)), got=str(len(subjects))
+        )
+    people = [*map(str, subjects or range(len(images)))]
+    return people if len(set(people)) > 1 else [f"{n}" for n in range(len(images))]
+
+
+def _chosen(owners: Sequence[str], seed: int) -> list[int]:
+    """At most so many images, drawn over the subjects."""
+    if len(owners) <= MOST:
+        return list(range(len(owners)))
+    drawn = np.random.default_rng(seed).permutation(len(owners))[:MOST]
+    return sorted(int(i) for i in drawn)
+
+
+def _names(classes: Sequence[str] | None, count: int) -> list[str]:
+    if classes is not None and len(classes) != count:
+        raise InvalidSetting(
+            "classes needs one name per foreground class.",
+            allowed=str(count),
+            got=", ".join(classes),
+        )
+    usual = ["foreground"] if count == 1 else [f"class {n}" for n in range(1, count + 1)]
+    return list(classes or usual)
+
+
+def _references(
+    model: nn.Module, images: Tensor, masks: Tensor | None, settings: dict[str, Any]
+) -> Tensor:
+    """Labels ``(N, F, *S)`` that predictions are compared with."""
+    from sitta.adaptation.source import Source
+
+    probe = Source(model, **settings)(images[:1]).record
+    count = probe.foreground(probe.mask).shape[1]
+    if masks is None:
+        adapt = Source(model, **settings)
+        each = [adapt(x[None]).record for x in images]
+        return torch.cat([_labels(r) for r in each])
+    if masks.dim() == images.dim() - 1:
+        return torch.stack([masks == n for n in range(1, count + 1)], dim=1)
+    return masks > 0
+
+
+def _labels(record: PredictionRecord) -> Tensor:
+    flat = record.foreground(record.mask)
+    return torch.from_numpy(flat.reshape(*flat.shape[:2], *record.images.shape[2:]))
+
+
+def _prior(masks: Tensor, seed: int) -> ShapePrior | None:
+    """Of masks ``(N, *S)`` of one class; None if hardly any image shows it."""
+    shown = masks[masks.flatten(1).any(dim=1)]
+    if len(shown) < 3:
+        return None
+    copies = shown[:, None].float()
+    draw = torch.Generator().manual_seed(seed)
+    moved = [framed(copies, copies, draw)[1] > 0.5 for _ in range(JITTERED)]
+    examples = torch.cat([shown, *(m[:, 0] for m in moved)])
+    examples = examples[examples.flatten(1).any(dim=1)]
+    return ShapePrior.fit(shown.numpy(), examples.numpy())
+
+
+def _looks(
+    adapt: Adapt,
+    images: Tensor,
+    references: Tensor,
+    owners: Sequence[str],
+    seed: int,
+    watch: Watch,
+) -> Iterator[_Look]:
+    """Every image as it is and shifted, predicted and compared."""
+    copies = int(np.clip(SHIFTED // len(images), *PER_IMAGE))
+    areas = references.flatten(2).float().mean(dim=2).median(dim=0).values.tolist()
+    watch(0, len(images))
+    for i, (image, reference) in enumerate(zip(images, references, strict=True)):
+        yield _look(adapt(image[None]).record, reference, owners[i], (), areas)
+        for copy in range(copies):
+            one, moved, kinds = shifted(image, reference, (seed * 1009 + i) * 101 + copy)
+            yield _look(adapt(one[None]).record, moved, owners[i], kinds, areas)
+        watch(i + 1, len(images))
+
+
+def _look(
+    record: PredictionRecord,
+    reference: Tensor,
+    owner: str,
+    kinds: tuple[str, ...],
+    areas: Sequence[float],
+) -> _Look:
+    known = record.calibration.classes if record.calibration else ()
+    scores = [evidence(record, n, c, areas[n]) for n, c in enumerate(known)]
+    truth = reference.flatten(1).numpy() > 0  # (F, P)
+    masks = record.member_masks if record.member_masks is not None else ()
+    members = np.stack([dice(record.foreground(m)[0], truth) for m in masks])
+    members[~record.ran[:, 0]] = np.nan
+    return _Look(
+        owner,
+        kinds,
+        [{name: float(values[0]) for name, values in each.items()} for each in scores],
+        dice(record.foreground(record.mask)[0], truth),
+        members,
+        truth.mean(axis=1),
+    )
+
+
+def _concluded(start: Calibration, looks: Sequence[_Look]) -> Calibration:
+    """Gate, expected Dice and limit from the predictions."""
+    classes = tuple(_class(c, n, looks) for n, c in enumerate(start.classes))
+    whole = replace(start, classes=classes, members=_by_kind(looks))
+    middles = [
+        np.mean([c.dice.interval(_one(look, n))[0][0] for n, c in enumerate(classes) if c.dice])
+        for look in looks
+        if not look.kinds and any(c.dice for c in classes)
+    ]
+    limit = float(np.quantile(middles, 0.05)) if middles else None
+    return replace(whole, limit=None if limit is None else round(limit, 4))
+
+
+def _one(look: _Look, n: int) -> dict[str, Array]:
+    return {name: np.array([value]) for name, value in look.evidence[n].items()}
+
+
+def _class(known: ClassCalibration, n: int, looks: Sequence[_Look]) -> ClassCalibration:
+    """A class with its gate and its expected Dice."""
+    gains = {
+        owner: float(np.mean([look.dice[n] - look.trained[n] for look in group]))
+        for owner, group in _by_owner([look for look in looks if look.kinds])
+    }
+    values = np.array(list(gains.values()))
+    spread = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    gain = float(values.mean()) if len(values) else 0.0
+    adapts = bool(gain > spread)
+    final = [look.dice[n] if adapts else look.trained[n] for look in looks]
+    shows = [i for i, look in enumerate(looks) if look.area[n] > 0]
+    model = None
+    if len(shows) >= FEWEST:
+        scores = {
+            name: np.array([looks[i].evidence[n][name] for i in shows])
+            for name in looks[0].evidence[n]
+        }
+        owners = [looks[i].owner for i in shows]
+        area = float(np.median([looks[i].area[n] for i in shows]))
+        model = fit_dice(scores, np.array([final[i] for i in shows]), owners, area)
+    return replace(known, adapts=adapts, gain=round(gain, 5), dice=model)
+
+
+def _by_owner(looks: Sequence[_Look]) -> Iterator[tuple[str, list[_Look]]]:
+    ordered = sorted(looks, key=lambda look: look.owner)
+    for owner, group in groupby(ordered, key=lambda look: look.owner):
+        yield owner, list(group)
+
+
+def _by_kind(looks: Sequence[_Look]) -> dict[str, dict[str, float]]:
+    """Mean Dice over classes of the model as trained, of Adapt and of each member that ran."""
+    table = {}
+    for kind in ("none", *sorted({k for look in looks for k in look.kinds})):
+        group = [x for x in looks if kind in x.kinds or (kind == "none" and not x.kinds)]
+        if not group:
+            continue
+        row = {"images": float(len(group)), "adapt": float(np.mean([x.dice for x in group]))}
+        members = np.stack([x.members.mean(axis=1) for x in group])  # (N, K), NaN if not run
+        ran = np.isfinite(members).any(axis=0)
+        for k in np.flatnonzero(ran):
+            row[f"member {k}"] = float(np.nanmean(members[:, k]))
+        table[kind] = {name: round(value, 4) for name, value in row.items()}
+    return table

@@ -1,0 +1,98 @@
+"""Calibrate from files: read a folder of in-domain images, and keep the result in a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from sitta.calibration.calibrate import MOST, calibrate
+from sitta.data.detect import stem
+from sitta.data.domains import subject_of
+from sitta.data.images import read, read_mask
+from sitta.data.preprocess import Preprocess
+from sitta.errors import InvalidImage, InvalidSetting
+from sitta.prediction.calibration import Calibration
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Watch = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Folder:
+    """In-domain images as the model takes them."""
+
+    images: torch.Tensor  # (N, C, *s)
+    masks: torch.Tensor | None  # (N, *s)
+    subjects: tuple[str, ...]
+
+
+def calibrate_folder(
+    model: nn.Module,
+    preprocess: Preprocess,
+    classes: Sequence[str],
+    images: Path,
+    masks: Path | None = None,
+    *,
+    public: bool = False,
+    watch: Watch = lambda done, total: None,
+) -> Calibration:
+    """The calibration of a model from a folder of images, with or without masks of their names."""
+    found = read_folder(preprocess, images, masks, len(classes) + 1)
+    return calibrate(
+        model,
+        found.images,
+        found.masks,
+        subjects=found.subjects,
+        classes=classes,
+        public=public,
+        watch=watch,
+    )
+
+
+def read_folder(preprocess: Preprocess, images: Path, masks: Path | None, classes: int) -> Folder:
+    """Images of a folder, and of volumes their slices: of more than enough, an even choice."""
+    files = _listed(images)
+    partners = {} if masks is None else _listed(masks)
+    alone = [name for name in files if masks is not None and name not in partners]
+    if alone:
+        raise InvalidImage(
+            f"{len(alone)} images have no mask in {masks}, such as {alone[0]}.",
+            fix="give masks the names of their images, or leave --masks out",
+        )
+    names = sorted(files)
+    chosen = [names[i] for i in np.unique(np.linspace(0, len(names) - 1, MOST).round().astype(int))]
+    inputs, labels, subjects = [], [], []
+    for name in chosen:
+        image = read(files[name])
+        ready = preprocess.apply(image)
+        kept = range(len(ready.values))
+        if masks is not None:
+            mask = read_mask(partners[name], like=image, classes=classes)
+            placed = ready.inverse.masks(mask, classes)
+            kept = [n for n in kept if len(placed) == 1 or placed[n].any()]  # type: ignore[assignment]
+            labels.append(torch.from_numpy(placed[list(kept)]))
+        inputs.append(torch.from_numpy(ready.values[list(kept)]))
+        subjects += [subject_of(name)] * len(kept)
+    sides = {tuple(x.shape[1:]) for x in inputs}
+    if len(sides) > 1:
+        raise InvalidImage(
+            f"The images in {images} differ in size as the model takes them.",
+            fix="calibrate with a size and fit resize or crop",
+        )
+    return Folder(torch.cat(inputs), torch.cat(labels) if labels else None, tuple(subjects))
+
+
+def _listed(folder: Path) -> dict[str, Path]:
+    if not folder.is_dir():
+        raise InvalidSetting(f"There is no folder {folder}.", fix="give a folder of images")
+    files = {stem(p): p for p in sorted(folder.iterdir()) if not p.name.startswith(".")}
+    if not files:
+        raise InvalidImage(f"{folder} holds no files.", fix="give a folder of images")
+    return files

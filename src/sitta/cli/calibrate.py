@@ -1,0 +1,112 @@
+"""``sitta calibrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sitta.cli import app, command
+from sitta.cli import options as o
+from sitta.cli.show import print_json, print_table, progress, say
+
+
+@command(app, "sitta calibrate chest-mcu --images data/images --masks data/masks -o model.toml")
+def calibrate(
+    model: o.Model,
+    images: Annotated[Path, typer.Option(help="Folder of in-domain images; 100 are enough.")],
+    masks: Annotated[
+        Path | None, typer.Option(help="Their masks, of the same names; optional.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The profile to write, and a .json beside it.")
+    ] = Path("model.toml"),
+    public: Annotated[
+        bool, typer.Option("--public", help="The images are public: keep means of few subjects.")
+    ] = False,
+    weights: o.Weights = None,
+    overwrite: o.Overwrite = False,
+    threads: o.Threads = None,
+    as_json: o.AsJson = False,
+) -> None:
+    """Look at in-domain images once: for Adapt, expected Dice and the input check."""
+    from dataclasses import replace
+
+    from sitta._util.threads import use_threads
+    from sitta.calibration.run import calibrate_folder
+    from sitta.errors import InvalidSetting, UnsupportedModel
+    from sitta.inference.backends.onnx import Graph
+    from sitta.inference.loading import find_profile, load_model
+
+    if out.exists() and not overwrite:
+        raise InvalidSetting(f"{out} is there already.", fix="another -o, or --overwrite")
+    use_threads(threads)
+    loaded = load_model(model, weights)
+    if isinstance(loaded.model, Graph):
+        raise UnsupportedModel(
+            "A graph cannot be calibrated.", fix="calibrate the model, then export it"
+        )
+    with progress("calibrating", silent=as_json) as watch:
+        made = calibrate_folder(
+            loaded.model,
+            loaded.preprocess,
+            loaded.classes,
+            images,
+            masks,
+            public=public,
+            watch=watch,
+        )
+    profile = find_profile(model, weights)
+    kept: dict[str, Any] = {"preprocess": loaded.preprocess, "classes": loaded.profile.classes}
+    moved: dict[str, Any] = _moved(profile, out.absolute().parent)
+    replace(profile, **moved, **kept, said=None, calibration=made.as_dict()).write(out)
+    if as_json:
+        print_json(_told(made))
+        return
+    show(made)
+    if made.inputs is not None and made.inputs.image is None:
+        say("No mean image or mean shape is kept: they need ten subjects, or --public.")
+    say(f"{out}: use it wherever a model is asked for, such as sitta predict {out} scans/ -o out")
+
+
+def _moved(profile: Any, home: Path) -> dict[str, str]:
+    """Paths of a profile as seen from the folder of the one that is written."""
+    import os
+
+    moved = {}
+    for name in ("weights", "checkpoint", "onnx"):
+        value = getattr(profile, name)
+        path = None if value is None else profile.path(value)
+        if path is not None and path.exists():
+            moved[name] = os.path.relpath(path.absolute(), home)
+    where, colon, call = (profile.factory or "").rpartition(":")
+    if where.endswith(".py"):
+        moved["factory"] = os.path.relpath(profile.path(where).absolute(), home) + colon + call
+    return moved
+
+
+def show(made: Any) -> None:
+    """What a calibration found, for people."""
+    labels = "their masks" if made.labelled else "the model's own clean predictions"
+    say(f"{made.images} images of {made.subjects} subjects, compared with {labels}")
+    rows = [
+        [kind, f"{table['images']:.0f}", _share(table.get("member 0")), _share(table["adapt"])]
+        for kind, table in made.members.items()
+    ]
+    columns = ["synthetic shift", "images", "Dice as trained", "Dice of Adapt"]
+    print_table(columns, rows, right=columns[1:])
+    for one in made.classes:
+        word = "adapted" if one.adapts else "left as trained: adapting did not help in-domain"
+        say(f"{one.name}: {word} ({100 * one.gain:+.1f} Dice points on shifted images)")
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f}"
+
+
+def _told(made: Any) -> dict[str, Any]:
+    """A calibration without its arrays, in plain types."""
+    names = ("images", "subjects", "labelled", "limit", "members")
+    classes = [{"name": c.name, "adapts": c.adapts, "gain": c.gain} for c in made.classes]
+    return {**{name: getattr(made, name) for name in names}, "classes": classes}

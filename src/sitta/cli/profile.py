@@ -1,0 +1,124 @@
+"""``sitta profile``: one file that says everything about a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sitta.cli import app, command, group
+from sitta.cli import options as o
+from sitta.cli.show import print_json, say
+
+profiles = group(
+    "Describe a model of your own once, for every command.",
+    "sitta profile new net.py:build --weights net.safetensors",
+)
+app.add_typer(profiles, name="profile")
+File = Annotated[str, typer.Argument(help="A profile, such as model.toml.")]
+
+
+@command(profiles, "sitta profile new net.py:build --weights net.safetensors -o net.toml")
+def new(
+    factory: Annotated[str, typer.Argument(help="file.py:function or package.module:function.")],
+    weights: o.Weights = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path(
+        "model.toml"
+    ),
+    output: o.Reading = None,
+    activation: o.Activation = None,
+    classes: Annotated[
+        o.Text, o.option(o.READ, "Names with commas, without the background.")
+    ] = None,
+    size: o.Size = None,
+    fit: o.Fit = None,
+    spacing: o.Spacing = None,
+    channels: o.Channels = None,
+    scale: o.Scale = None,
+    plane: o.Plane = None,
+    dims: o.Dims = None,
+    overwrite: o.Overwrite = False,
+) -> None:
+    """Write a commented first draft, from what the network shows."""
+    from sitta._util.files import atomic_write
+    from sitta.errors import InvalidSetting
+    from sitta.inference.draft import draft, look
+    from sitta.inference.loading import load_model
+    from sitta.models.profile import Profile
+
+    if out.exists() and not overwrite:
+        raise InvalidSetting(f"{out} is there already.", fix="another -o, or --overwrite")
+    if ":" not in factory:
+        raise InvalidSetting(
+            "This is no factory.",
+            allowed="file.py:function or package.module:function",
+            got=factory,
+        )
+    told: dict[str, Any] = o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims)
+    chosen = o.key_or_index(output)
+    loaded = load_model(factory, weights, told)
+    seen = look(loaded.model, channels, chosen)  # type: ignore[arg-type]  # a factory has no graph
+    said = {**told, "output": chosen, "activation": activation}
+    said["classes"] = None if classes is None else o.comma_separated(classes)
+    home = out.absolute().parent
+    text = draft(seen, _beside(factory, home), weights=_relative(weights, home), said=said)
+    with atomic_write(out) as written:
+        written.write_text(text, encoding="utf-8")
+    Profile.read(out)  # a draft of ours can be read
+    say(f"{out}: look at the lines marked CHECK, then: sitta profile check {out} IMAGE")
+
+
+def _relative(path: Path | None, home: Path) -> Path | None:
+    """A path as seen from the folder of the profile."""
+    import os
+
+    return None if path is None else Path(os.path.relpath(path.absolute(), home))
+
+
+def _beside(factory: str, home: Path) -> str:
+    where, _, call = factory.rpartition(":")
+    if not where.endswith(".py"):
+        return factory
+    return f"{_relative(Path(where), home)}:{call}"
+
+
+@command(profiles, "sitta profile check model.toml scan.png")
+def check(
+    file: File,
+    image: Annotated[
+        Path | None, typer.Argument(help="One that it was trained on, or alike.")
+    ] = None,
+    as_json: o.AsJson = False,
+) -> None:
+    """Load the model, take one image all the way, and say what is wrong or what was found."""
+    from sitta.inference.checkup import check as findings
+
+    found = findings(file, image)
+    if as_json:
+        print_json({"profile": file, **found.as_dict()})
+        return
+    for name, fact in found.facts.items():
+        say(f"{name:<10}{fact}")
+    for warning in found.warnings:
+        say(f"warning   {warning}")
+    many = len(found.warnings)
+    say(f"{file} fits its model" + (f"; {many} warnings" if many > 1 else "; 1 warning" * many))
+
+
+@command(profiles, "sitta profile show chest-mcu")
+def show(model: o.Model, as_json: o.AsJson = False) -> None:
+    """The whole profile of any model, as a file would have it."""
+    from sitta._util.plain import plain
+    from sitta.inference.loading import load_model
+    from sitta.models.profile.toml import text
+
+    profile = load_model(model).profile
+    tables = profile.as_dict()
+    if profile.calibration is not None:
+        about = plain(dict(profile.calibration))
+        tables["calibration"] = about if as_json else f"with {', '.join(map(str, about))}"
+    if as_json:
+        print_json(tables)
+    else:
+        say(text(tables).rstrip())

@@ -1,0 +1,180 @@
+"""What a model looks like on images of its own domain, as ``sitta calibrate`` stores it.
+
+A calibration is kept in a profile, a checkpoint or an exported graph, as plain values. It holds no
+image, no file name, and nothing of a single person. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitta._util.names import did_you_mean
+from sitta._util.packing import packed, unpacked
+from sitta._util.untrusted import shown
+from sitta.core.prior import ShapePrior
+from sitta.errors import InvalidSetting
+from sitta.prediction.expected import DiceModel
+from sitta.prediction.input_check import InputModel
+
+VERSION = 1
+CALIBRATE_AGAIN = "calibrate the model again: sitta calibrate MODEL --images FOLDER"
+Pair = tuple[NDArray[Any], NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCalibration:
+    """One foreground class of a model, in-domain."""
+
+    name: str
+    # Whether weighted members were better than the model itself on shifted in-domain images.
+    adapts: bool
+    gain: float  # by how much, in Dice
+    prior: ShapePrior | None = None  # None if too few subjects or images show the class
+    dice: DiceModel | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """In-domain knowledge of a model."""
+
+    images: int  # how many it was made from
+    subjects: int
+    labelled: bool  # with masks; else against the model's own clean predictions
+    weights: str  # fingerprint of the weights that it belongs to
+    classes: tuple[ClassCalibration, ...]
+    inputs: InputModel | None = None
+    # Mean Dice by kind of shift: of each member of Adapt, its result, and the model as trained.
+    members: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    # Mean and variance of layers that keep none themselves, by the name of the layer.
+    statistics: Mapping[str, Pair] = field(default_factory=dict)
+    limit: float | None = None  # of the expected Dice: the lowest twentieth in-domain
+
+    @property
+    def adapts(self) -> bool:
+        """Whether adapting any class helps."""
+        return any(c.adapts for c in self.classes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values, which ``from_dict`` reads back."""
+        return {
+            "version": VERSION,
+            **{n: getattr(self, n) for n in ("images", "subjects", "labelled", "weights")},
+            "limit": self.limit,
+            "members": {kind: dict(dice) for kind, dice in self.members.items()},
+            "classes": [_class_dict(c) for c in self.classes],
+            "inputs": None if self.inputs is None else self.inputs.as_dict(),
+            "statistics": {k: [packed(m), packed(v)] for k, (m, v) in self.statistics.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, values: Any, where: str = "The calibration") -> Calibration:
+        """From plain values, which may come from anyone; an InvalidSetting says what is wrong."""
+        names = ("version", "images", "subjects", "labelled", "weights", "limit", "members")
+        table = _table(values, (*names, "classes", "inputs", "statistics"), where)
+        if table.get("version") != VERSION:
+            raise InvalidSetting(
+                f"{where} has a version that this Sitta does not know.",
+                allowed=str(VERSION),
+                got=shown(table.get("version")),
+                fix=CALIBRATE_AGAIN,
+            )
+        try:
+            return cls(
+                images=int(table["images"]),
+                subjects=int(table["subjects"]),
+                labelled=bool(table["labelled"]),
+                weights=str(table["weights"]),
+                classes=tuple(_class(c, where) for c in table["classes"]),
+                inputs=None
+                if table.get("inputs") is None
+                else InputModel.from_dict(table["inputs"]),
+                members={
+                    str(k): {str(n): float(d) for n, d in v.items()}
+                    for k, v in table.get("members", {}).items()
+                },
+                statistics={
+                    str(k): (unpacked(m, where), unpacked(v, where))
+                    for k, (m, v) in table.get("statistics", {}).items()
+                },
+                limit=None if table.get("limit") is None else float(table["limit"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, InvalidSetting):
+                raise
+            got = f"{type(error).__name__}: {error}"
+            raise InvalidSetting(f"{where} is damaged.", got=got, fix=CALIBRATE_AGAIN) from error
+
+
+def calibration_of(model: Any) -> Calibration | None:
+    """The calibration that came with a model or a graph, in its profile or its card."""
+    table = getattr(model, "card", None)
+    table = table if isinstance(table, Mapping) else {}
+    inside = table.get("profile")
+    held = getattr(getattr(model, "profile", None), "calibration", None)
+    held = held or table.get("calibration")
+    held = held or (inside.get("calibration") if isinstance(inside, Mapping) else None)
+    return Calibration.from_dict(held) if isinstance(held, Mapping) else None
+
+
+def calibration_from(given: Any) -> Calibration | None:
+    """The calibration that a user hands over: itself, a profile, a path to one, or none."""
+    if given is None or isinstance(given, Calibration):
+        return given
+    if isinstance(given, str | Path):
+        text = Path(given).read_text("utf-8")
+        held = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+        return Calibration.from_dict(held.get("calibration", held), str(given))
+    held = given if isinstance(given, Mapping) else given.calibration
+    return None if held is None else Calibration.from_dict(held)
+
+
+def _class_dict(c: ClassCalibration) -> dict[str, Any]:
+    prior = c.prior and {
+        "mean": packed(c.prior.mean),
+        "components": packed(c.prior.components),
+        "grid": list(c.prior.grid),
+        "size": c.prior.size,
+    }
+    dice = None if c.dice is None else c.dice.as_dict()
+    return {"name": c.name, "adapts": c.adapts, "gain": c.gain, "prior": prior, "dice": dice}
+
+
+def _class(values: Any, where: str) -> ClassCalibration:
+    table = _table(values, ("name", "adapts", "gain", "prior", "dice"), where)
+    prior, dice = table.get("prior"), table.get("dice")
+    return ClassCalibration(
+        name=str(table["name"]),
+        adapts=bool(table["adapts"]),
+        gain=float(table["gain"]),
+        prior=None if prior is None else _prior(prior, where),
+        dice=None if dice is None else DiceModel.from_dict(dice),
+    )
+
+
+def _prior(values: Any, where: str) -> ShapePrior:
+    table = _table(values, ("mean", "components", "grid", "size"), where)
+    mean, axes = unpacked(table["mean"], where), unpacked(table["components"], where)
+    grid = tuple(int(n) for n in table["grid"])
+    if mean.shape != (int(np.prod(grid)),) or axes.shape[1:] != mean.shape:
+        raise InvalidSetting(f"{where} holds a shape prior that does not fit its grid.")
+    return ShapePrior(mean, axes, grid, float(table["size"]))
+
+
+def _table(values: Any, names: tuple[str, ...], where: str) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        raise InvalidSetting(f"{where} is not a table.", got=shown(values), fix=CALIBRATE_AGAIN)
+    unknown = [key for key in values if key not in names]
+    if unknown:
+        raise InvalidSetting(
+            f"{where} has an unknown entry {shown(unknown[0])}.{did_you_mean(unknown[0], names)}",
+            allowed=", ".join(names),
+        )
+    return dict(values)
