@@ -38,10 +38,11 @@ def test_monai_networks(name):
     torch.testing.assert_close(p.members, torch.stack(maps), rtol=0, atol=1e-4)
 
 
-def test_a_meta_tensor_is_taken_for_the_tensor_it_is():
+def test_a_meta_tensor_gives_what_its_tensor_gives():
     from monai.data import MetaTensor
 
     net, image = sitta.load("phantom-alder"), torch.rand(1, 16, 16)
     p = sitta.InTEnt(net)(MetaTensor(image))
-    assert type(p.weights) is type(p.probability) is type(p.image) is torch.Tensor
-    assert torch.equal(p.probability, sitta.InTEnt(net)(image).probability)
+    assert type(p.weights) is torch.Tensor
+    assert type(p.probability) is type(p.image) is MetaTensor
+    assert torch.equal(p.probability.as_tensor(), sitta.InTEnt(net)(image).probability)

@@ -35,6 +35,7 @@ from sitta.core.twin import Output, Twin, Twins, unwrap
 from sitta.core.validate import as_batch, explain
 from sitta.errors import SittaError, UnsupportedModel
 from sitta.prediction.calibration import Calibration, calibration_of
+from sitta.prediction.geometry import ImageGeometry
 from sitta.prediction.notes import Limits, require_usable
 from sitta.prediction.prediction import Prediction, RawPrediction
 
@@ -174,7 +175,7 @@ class Method(ABC):
             return self._integrated(twin, images, self._adapt(twin, images))
 
         raw, batched = self._on_twin(image, adapt)
-        return Prediction(raw, batched=batched)
+        return Prediction(raw, batched=batched, geometry=ImageGeometry.of(image))
 
     def _on_twin(self, image: Any, adapt: Callable[[Twin, Tensor], T]) -> tuple[T, bool]:
         """The result of ``adapt`` on a borrowed twin, and whether ``image`` is a batch."""

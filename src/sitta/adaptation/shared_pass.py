@@ -14,6 +14,7 @@ from sitta.core.integration import shared_strategies
 from sitta.core.members import member_logits_chunked
 from sitta.core.twin import Twin
 from sitta.errors import InvalidSetting
+from sitta.prediction.geometry import ImageGeometry
 from sitta.prediction.prediction import Prediction, RawPrediction
 
 
@@ -49,7 +50,8 @@ def run_shared(
         return [pick(method) for method in shared]
 
     predictions, batched = shared[0]._on_twin(image, adapt)
-    return [Prediction(raw, batched=batched) for raw in predictions]
+    geometry = ImageGeometry.of(image)
+    return [Prediction(raw, batched=batched, geometry=geometry) for raw in predictions]
 
 
 def _require_shared(methods: Sequence[Method]) -> list[GridMethod]:

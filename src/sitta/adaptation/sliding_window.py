@@ -15,6 +15,7 @@ from sitta.core.integration import shared_strategies
 from sitta.core.members import member_logits
 from sitta.core.twin import Twin
 from sitta.errors import InvalidSetting
+from sitta.prediction.geometry import ImageGeometry
 from sitta.prediction.prediction import Prediction, RawPrediction
 
 Predict = Callable[[Any], Prediction]
@@ -65,7 +66,7 @@ def windowed(
 
     def predict(image: Any) -> Prediction:
         raw, batched = method._on_twin(image, adapt)
-        return Prediction(raw, batched=batched)
+        return Prediction(raw, batched=batched, geometry=ImageGeometry.of(image))
 
     return predict
 

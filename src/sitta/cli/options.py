@@ -32,7 +32,7 @@ def option(panel: str, text: str, *names: str, **more: Any) -> Any:
 Model = Annotated[
     str,
     typer.Argument(
-        help="A zoo model, a profile (.toml), checkpoint, .onnx, or package.module:factory.",
+        help="A zoo model, profile (.toml), checkpoint, .onnx, nnunet:FOLDER, or package:factory.",
         autocompletion=_models,
     ),
 ]

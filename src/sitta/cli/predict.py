@@ -10,6 +10,7 @@ import typer
 from sitta.cli import app, command
 from sitta.cli import options as o
 from sitta.cli.show import console, print_json, print_table, progress, say
+from sitta.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from sitta.inference import Run
@@ -54,6 +55,10 @@ def predict(
     save: Annotated[str, o.option(o.OUTPUT, "probability,uncertainty,members")] = "",
     keep_header: Annotated[
         bool, o.option(o.OUTPUT, "NIfTI masks keep the image's free text.", "--keep-header")
+    ] = False,
+    folds: Annotated[o.Text, o.option(o.PRE, "Of nnU-Net: 0,1; all that are there.")] = None,
+    trust_checkpoint: Annotated[
+        bool, o.option(o.PRE, "Of nnU-Net: unpickle its checkpoints.", "--trust-checkpoint")
     ] = False,
     overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,
@@ -103,7 +108,9 @@ def predict(
             **more,
         )
         how: dict[str, Any] = {"overwrite": overwrite, "cluster": ray, "workers": workers}
-        done = run(request, inputs, out, **how, threads=threads, watch=watch)
+        how |= {"threads": threads, "watch": watch}
+        nnunet = (o.comma_separated(folds or ""), trust_checkpoint)
+        done = _of_nnunet(request, inputs, out, *nnunet, **how) or run(request, inputs, out, **how)
     if as_json:
         told = {"counts": done.counts, "seconds": done.seconds, "failures": done.failures}
         told |= {"warnings": done.warnings}
@@ -112,6 +119,23 @@ def predict(
         conclusion(done, out)
     if done.failures:
         raise typer.Exit(1)
+
+
+def _of_nnunet(
+    request: Any, inputs: list[str], out: Path, folds: tuple[str, ...], trusted: bool, **how: Any
+) -> Run | None:
+    """The run of a model of nnU-Net; None if the model is none."""
+    if not request.model.startswith("nnunet:"):
+        if folds or trusted:
+            raise InvalidSetting(
+                "--folds and --trust-checkpoint are for models of nnU-Net.",
+                allowed="nnunet:FOLDER",
+                got=request.model,
+            )
+        return None
+    from sitta.integrations.nnunet_run import predict_folder
+
+    return predict_folder(request, inputs, out, folds=folds, trust_checkpoint=trusted, **how)
 
 
 def conclusion(run: Run, out: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sitta._util.files import atomic_write
 from sitta._util.text import cell
+from sitta.data.image import Array, Image
 from sitta.data.images import shareable, stem, suffix, write_map, write_mask
 from sitta.inference.inputs import InputFile
 from sitta.inference.pipeline import FileResult
@@ -55,7 +56,7 @@ class Outputs:
             }
         like = result.image if self.keep_header else shareable(result.image)
         for name, (mask, labels) in masks.items():
-            write_mask(mask, self.folder / name, like, labels)
+            self.write_mask(mask, self.folder / name, like, labels)
         maps = {f"{name}/{file.output}": values for name, values in result.maps.items()}
         for name, values in maps.items():
             write_map(values, self.folder / name, like)
@@ -66,6 +67,10 @@ class Outputs:
         path.with_suffix(CLAIM).unlink(missing_ok=True)
         del record["picture"]
         return record
+
+    def write_mask(self, mask: Array, path: Path, like: Image, labels: tuple[str, ...]) -> None:
+        """One mask, in the geometry and the format of its image."""
+        write_mask(mask, path, like, labels)
 
     def done(self, file: InputFile, digest: str) -> dict[str, Any] | None:
         """The record of a file that is done already, with the same bytes and settings."""

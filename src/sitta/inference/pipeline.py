@@ -128,6 +128,18 @@ def _result(
 ) -> FileResult:
     """What is written about a file, from the predictions of its slices in their order."""
     parts = _with_members_that_ran(parts)
+    first = parts[0]
+    record = described(prepared, parts, seconds)
+    mask, maps = _restored(parts, prepared.inverse, save)
+    classes = first.probability.shape[1] - (first.activation == "softmax")
+    mask = clean(mask, labels=first.activation != "softmax" and classes > 1)
+    return FileResult(prepared.image, mask, maps, record, prepared.inverse, classes)
+
+
+def described(
+    prepared: PreparedFile, parts: list[PredictionRecord], seconds: float
+) -> dict[str, Any]:
+    """The record of a file: its scores, notes and members, slice by slice, and a picture."""
     image, first = prepared.image, parts[0]
     took = {"seconds": round(prepared.seconds + seconds, 4)}
     slices = (row for part in parts for row in part.rows())
@@ -135,7 +147,7 @@ def _result(
     shown = max(range(len(rows)), key=lambda n: (rows[n]["doubt"], rows[n]["area"]))
     if len(rows) == 1:
         rows[0]["slice"] = None
-    record = {
+    return {
         "name": prepared.file.name,
         "kind": image.kind,
         "shape": list(image.geometry.shape),
@@ -150,10 +162,6 @@ def _result(
         "rows": rows,
         "picture": _picture([one for part in parts for one in part][shown]),
     }
-    mask, maps = _restored(parts, prepared.inverse, save)
-    classes = first.probability.shape[1] - (first.activation == "softmax")
-    mask = clean(mask, labels=first.activation != "softmax" and classes > 1)
-    return FileResult(image, mask, maps, record, prepared.inverse, classes)
 
 
 def _with_members_that_ran(parts: list[PredictionRecord]) -> list[PredictionRecord]:

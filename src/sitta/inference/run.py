@@ -14,12 +14,13 @@ from typing import Any
 from sitta._util.files import remove_stale
 from sitta._version import __version__
 from sitta.errors import DiskFull
-from sitta.inference.inputs import find_inputs
+from sitta.inference.inputs import InputFile, find_inputs
 from sitta.inference.outputs import written_bytes
 from sitta.inference.overwriting import require_no_input_replaced, require_same_inputs
 from sitta.inference.request import Request
 from sitta.inference.worker import Attempt, Record, Worker, attempts
 
+Find = Callable[[Sequence[str | Path], Path], Sequence[InputFile]]
 REPORTED = 1000  # files in the report at most, those in most doubt first: about 12 kB each
 
 
@@ -63,15 +64,17 @@ def predict(
     threads: int | None = None,  # all cores if None; on a cluster, each process has one
     cluster: str | None = None,  # address of a Ray cluster, or ``local`` to start one here
     workers: int | None = None,  # processes on the cluster; one for each of its cores if None
+    find: Find = find_inputs,  # the inputs that are named, each with the name of its output
+    worker_of: Callable[..., Worker] = Worker,  # what predicts them; see ``Worker``
 ) -> Run:
     """Predict every input and write masks, ``summary.csv``, ``run.json`` and ``report.html``."""
     start, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
     folder = Path(out)
-    files = find_inputs(inputs, folder)
+    files = find(inputs, folder)
     require_no_input_replaced(files, folder)
     if not overwrite:
         require_same_inputs(files, folder)
-    worker = Worker(request, folder, overwrite, threads)  # first: a wrong model ends it here
+    worker = worker_of(request, folder, overwrite, threads)  # first: a wrong model ends it here
     run = Run()
     remove_stale(folder)
     watch(0, len(files))

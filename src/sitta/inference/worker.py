@@ -72,19 +72,24 @@ class Worker:
                 digest = file.digest()
                 if not self.overwrite and (record := self.outputs.done(file, digest)):
                     return {**record, "before": True}
-                return prepare_file(
-                    file,
-                    self.loaded.preprocess,
-                    self.request.pixel_size,
-                    digest,
-                    invert=self.request.invert,
-                    rotate=self.request.rotate,
-                )
+                return self.prepare(file, digest)
         except Expired:
             raise InvalidImage(
                 f"{file.path} could not be read within {limit:g} seconds.",
                 fix="check that it is not damaged, or allow more time with --file-timeout",
             ) from None
+
+    def prepare(self, file: InputFile, digest: str) -> PreparedFile:
+        """Read a file and bring it to what the model takes."""
+        request = self.request
+        return prepare_file(
+            file,
+            self.loaded.preprocess,
+            request.pixel_size,
+            digest,
+            invert=request.invert,
+            rotate=request.rotate,
+        )
 
     def meet(self, prepared: PreparedFile) -> None:
         """Check the first file that could be read; raises ``Stopped`` if no file would go well."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sitta.core.entropy import Activation
 from sitta.core.masks import labels
+from sitta.prediction.geometry import ImageGeometry
 from sitta.prediction.notes import Array
 from sitta.prediction.record import Lazy, MethodOutput, PredictionRecord
 from sitta.prediction.scores import computed
@@ -33,9 +34,12 @@ class Prediction:
     """The result for one image, or for each of N independent images.
 
     Shapes below are those of N images; for one image ``(C, *S)`` the N axis is not there.
-    K is the number of members. Derived values are computed when first asked for.
+    K is the number of members. Derived values are computed when first asked for. If the image is a
+    MetaTensor of MONAI, image, maps and masks are MetaTensors with its affine; those of the members
+    of several images are plain tensors, as their first axis is not that of the images.
 
     Attributes:
+        image: ``(N, C, *S)``, as the model saw it.
         lambdas: ``(K,)`` weight of the source statistics in each member: 1 source, 0 this image.
         probability: ``(N, C, *S)`` integrated probabilities.
         members: ``(K, N, C, *S)`` probabilities of the members.
@@ -53,15 +57,17 @@ class Prediction:
         (torch.Size([1, 16, 16]), torch.Size([16, 16]), torch.Size([6]))
     """
 
-    def __init__(self, raw: RawPrediction, *, batched: bool) -> None:
-        self._raw, self._batched = raw, batched
+    def __init__(
+        self, raw: RawPrediction, *, batched: bool, geometry: ImageGeometry | None = None
+    ) -> None:
+        self._raw, self._batched, self._geometry = raw, batched, geometry
         self._computed: Lazy[Tensor] = Lazy(partial(_compute, raw))
         self.method = raw.method
         self.activation = raw.activation
         self.lambdas = raw.lambdas
-        self.image = self._drop(raw.images)
-        self.probability = self._drop(raw.probability)
-        self.members = self._drop(raw.members, 1)
+        self.image = self._map(raw.images)
+        self.probability = self._map(raw.probability)
+        self.members = self._map(raw.members, 1)
         self.entropies = self._drop(raw.entropies, 1)
         self.weights = self._drop(raw.weights, 1)
         self.distance = self._drop(raw.distance)
@@ -71,10 +77,11 @@ class Prediction:
 
     def __getitem__(self, index: int | slice) -> Prediction:
         """The prediction of one image, without the N axis; or, for a slice, of several."""
+        geometry = None if self._geometry is None else self._geometry[index]
         if isinstance(index, slice):
-            return Prediction(self._raw.pick(index), batched=True)
+            return Prediction(self._raw.pick(index), batched=True, geometry=geometry)
         n = range(len(self))[index]
-        return Prediction(self._raw.pick(slice(n, n + 1)), batched=False)
+        return Prediction(self._raw.pick(slice(n, n + 1)), batched=False, geometry=geometry)
 
     def __iter__(self) -> Iterator[Prediction]:
         return (self[n] for n in range(len(self)))
@@ -93,14 +100,19 @@ class Prediction:
     def mask(self) -> Tensor:
         """``(N, *S)`` classes; ``(N, C, *S)`` of 0 and 1 if there are several labels."""
         raw = self._raw
-        return self._drop(labels(raw.probability, self.activation, raw.thresholds))
+        return self._map(labels(raw.probability, self.activation, raw.thresholds))
 
     @cached_property
+    def _member_masks(self) -> Tensor:
+        members = self._raw.members
+        flat: Tensor = labels(members.flatten(0, 1), self.activation, self._raw.thresholds)
+        masks: Tensor = flat.unflatten(0, members.shape[:2])
+        return masks
+
+    @property
     def member_masks(self) -> Tensor:
         """``(K, N, *S)`` the mask of each member alone."""
-        members = self._raw.members
-        flat = labels(members.flatten(0, 1), self.activation, self._raw.thresholds)
-        return self._drop(flat.unflatten(0, members.shape[:2]), 1)
+        return self._map(self._member_masks, 1)
 
     @property
     def source_member(self) -> int | None:
@@ -111,17 +123,17 @@ class Prediction:
     def source_mask(self) -> Tensor | None:
         """``(N, *S)`` the mask of the unadapted model, if it is among the members and usable."""
         at = self.source_member
-        return None if at is None else self.member_masks[at]
+        return None if at is None else self._map(self._member_masks[at])
 
     @property
     def uncertainty(self) -> Tensor:
         """``(N, *S)`` entropy of the integrated map in bits, from 0 to 1."""
-        return self._drop(self._computed["uncertainty"])
+        return self._map(self._computed["uncertainty"])
 
     @property
     def disagreement(self) -> Tensor:
         """``(N, *S)`` mutual information between the members in bits: 0 where they all agree."""
-        return self._drop(self._computed["disagreement"])
+        return self._map(self._computed["disagreement"])
 
     @property
     def agreement(self) -> Tensor:
@@ -185,8 +197,14 @@ class Prediction:
     def _drop(self, values: Tensor, axis: int = 0) -> Tensor:
         return values if self._batched else values.squeeze(axis)
 
+    def _map(self, values: Tensor, axis: int = 0) -> Tensor:
+        """A map of the image, with its geometry; ``axis`` is that of the images."""
+        values = self._drop(values, axis)
+        plain = self._geometry is None or (self._batched and axis)
+        return values if plain or self._geometry is None else self._geometry.on(values)
+
     def _tensor(self, values: Array) -> Tensor:
-        return torch.from_numpy(values).to(self.probability)
+        return torch.from_numpy(values).to(self._raw.probability)
 
 
 def _compute(raw: RawPrediction, name: str) -> Tensor:

@@ -1,0 +1,1 @@
+"""Sitta inside other frameworks: MONAI and nnU-Net."""
