@@ -71,8 +71,8 @@ def calibrate(
             the image as it is serves as the reference.
         subjects: Whose image each is; every image its own subject if not given.
         classes: Names of the foreground classes.
-        public: The images are public. Otherwise the mean image and the mean shapes of fewer than
-            ten subjects are not kept, since they could show a person.
+        public: The images are public. Otherwise mean shapes of fewer than ten subjects are not
+            kept, since they could show a person; their mean image never is.
         seed: Of the synthetic shifts.
         watch: Is told how many images are done, and of how many.
         **settings: ``output`` and ``activation``, as for any method.
@@ -99,7 +99,8 @@ def calibrate(
         labelled=masks is not None,
         weights=fingerprint(model),
         classes=found,
-        inputs=fit_inputs(images.numpy(), keep_image=safe),
+        # A mean of few subjects would not say what images of others look like, either.
+        inputs=fit_inputs(images.numpy(), keep_image=people >= SUBJECTS),
     )
     adapt = Adapt(model, profile=start, **settings)
     looks = list(_looks(adapt, images, references, owners, seed, watch))
