@@ -88,7 +88,7 @@ def calibrate(
     chosen = _chosen(owners, seed)
     references = _references(model, images, masks, settings)[chosen]
     images, owners = images[chosen], [owners[i] for i in chosen]
-    people = len(set(owners if subjects is not None else range(len(images))))
+    people = len({subjects[i] for i in chosen}) if subjects is not None else len(images)
     safe = public or people >= SUBJECTS
     names = _names(classes, references.shape[1])
     priors = [_prior(references[:, n], seed) if safe else None for n in range(len(names))]
