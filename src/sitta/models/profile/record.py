@@ -355,7 +355,7 @@ def _check_classes(profile: Profile) -> None:
                 f"There is no class {unknown[0]!r}.",
                 "postprocess",
                 name,
-                allowed=", ".join(seen) or "true, or names of [[classes]]",
+                allowed=", ".join(profile.names) or "true, or names of [[classes]]",
             )
 
 
