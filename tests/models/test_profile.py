@@ -44,6 +44,10 @@ BROKEN = {  # text of a file, and what the message must say
         'profile = 1\n[model]\nonnx = "a.onnx"\nactivation = "sigmoid"',
         "activation: .*part of an exported graph.*leave it out",
     ),
+    "graph by windows": (
+        'profile = 1\n[model]\nonnx = "a.onnx"\n[inference]\nwindow = [8, 8]',
+        "inference.window: .*takes each input whole",
+    ),
     "output": (HEAD + "output = 1.5", "output: .*a key.*an index.*Got: 1.5"),
     "activation": (
         HEAD + 'activation = "probability"',
