@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib
 import inspect
@@ -115,9 +116,9 @@ def _tensors(path: Path) -> Mapping[str, Tensor]:
     _require_stored(path)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of the disk, not of bytes
+            raise
         raise SittaError(
             f"{path} holds more than tensors, or is damaged ({type(error).__name__}).",
             fix="save model.state_dict() alone: nothing else is unpickled here",
@@ -134,9 +135,9 @@ def _tensors(path: Path) -> Mapping[str, Tensor]:
 
 def _require_stored(path: Path) -> None:
     """Refuse an archive that unpacks to more than it is: torch never compresses."""
-    if not zipfile.is_zipfile(path):
-        return  # of another format, which torch reads or refuses
     try:
+        if not zipfile.is_zipfile(path):
+            return  # of another format, which torch reads or refuses
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
