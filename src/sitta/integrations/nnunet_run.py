@@ -255,7 +255,9 @@ class CaseWorker(Worker):
         nothing = np.broadcast_to(np.float32(0), (1, *shape))
         image = Image(nothing, Geometry(shape), "nnU-Net", file.path, header=properties)
         seconds = time.perf_counter() - start
-        inverse = Preprocess(dims=3, size=None, fit="none").place(image)  # not used: nnU-Net brings it back
+        inverse = Preprocess(dims=3, size=None, fit="none").place(
+            image
+        )  # not used: nnU-Net brings it back
         return PreparedFile(file, image, data[None], inverse, seconds, digest)
 
     def predict(self, files: Sequence[PreparedFile]) -> list[FileResult]:
