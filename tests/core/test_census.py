@@ -29,7 +29,7 @@ def test_counts_every_family():
         ("LayerNorm", False, True),
         ("BatchNorm", True, False),
     ]
-    assert [x.name for x in c.mixable] == ["1", "7"]
+    assert [x.name for x in c.mixable] == ["1", "4", "7"]
     assert c.rank == 2
     assert c.in_channels == 3
     assert c.layers[5].features == 5
@@ -50,7 +50,9 @@ def test_says_why_a_method_does_not_apply():
     for norm in (nn.InstanceNorm2d, lambda c: nn.GroupNorm(2, c), lambda _: nn.Identity()):
         found = sitta.inspect(Net(norm=norm))
         assert {"intent", "sita"}.isdisjoint(found.applies)
-        assert "no BatchNorm layer with running statistics" in found.problems["intent"]
+        assert (
+            "no BatchNorm or InstanceNorm layer with running statistics" in found.problems["intent"]
+        )
     assert "no normalisation layer" in str(sitta.inspect(nn.Conv2d(1, 1, 1)))
 
 

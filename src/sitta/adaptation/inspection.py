@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from torch import Tensor, nn
-from torch.nn.modules.conv import _ConvNd
+from torch import nn
 
 from sitta.adaptation import methods
 from sitta.core.census import Census, census
-from sitta.core.norm_adapters import mixed_families, norm_layers
-from sitta.core.twin import unwrap
 
-FEW = 4  # convolutions or normalisation layers for each that can be adapted
+SPARSE = 4  # convolutions for each layer with running statistics: usual networks have one or two
 
 
 @dataclass(frozen=True)
@@ -22,7 +19,7 @@ class Inspection:
 
     census: Census  # normalisation layers, spatial rank, channels, number of parameters
     problems: dict[str, str]  # for each method, why it does not apply; empty if it does
-    warnings: tuple[str, ...] = ()  # why adaptation may change little, or the wrong thing
+    warnings: tuple[str, ...] = ()  # why adaptation may change little, or go wrong
 
     @property
     def applies(self) -> tuple[str, ...]:
@@ -36,6 +33,7 @@ class Inspection:
         lines = [f"{c.model}: {rank}, {c.parameters:,} parameters, {entrance}", f"  {c}"]
         for name, problem in self.problems.items():
             lines.append(f"  {name:<8} {'no: ' + problem if problem else 'applies'}")
+        lines += [f"  warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
 
@@ -45,44 +43,46 @@ def inspect(model: nn.Module) -> Inspection:
     Example:
         >>> net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 1, 1))
         >>> inspect(net).problems["intent"]
-        'it has no BatchNorm layer with running statistics to mix'
+        'it has no BatchNorm or InstanceNorm layer with running statistics to mix'
     """
     layers = census(model)
     problems = {name: kind.problem(layers) for name, kind in methods().items()}
-    return Inspection(layers, problems, tuple(_warnings(unwrap(model), layers)))
+    return Inspection(layers, problems, tuple(_warnings(layers)))
 
 
-def _warnings(root: nn.Module, layers: Census) -> Iterator[str]:
-    """What lambda cannot reach, or should not."""
-    mixable, family = len(layers.mixable), mixed_families()
-    convolutions = sum(isinstance(m, _ConvNd) for m in root.modules())
-    if 0 < mixable * FEW < max(convolutions, len(layers.layers)):
-        others = f"{convolutions} convolutions and {len(layers.layers)} normalisation layers"
+def _warnings(layers: Census) -> Iterator[str]:
+    """What is unusual about the normalisation layers."""
+    mixed, every = len(layers.mixable), len(layers.layers)
+    if 0 < mixed < every - mixed:
         yield (
-            f"Only {mixable} of its layers {'is a' if mixable == 1 else 'are'} {family} with "
-            f"running statistics, beside {others}: adaptation may change little."
+            f"Running statistics in {mixed} of {every} normalisation layers only. Lambda changes "
+            "no others, so adaptation may change little."
         )
-    untouched = [
-        name for name, layer, adapter in norm_layers(root) if _is_new(adapter.source(layer))
-    ]
-    if untouched:
+    elif mixed and layers.convolutions > SPARSE * mixed:
         yield (
-            f"{len(untouched)} {family} layers have the statistics they were made with (mean 0, "
-            f"variance 1), such as {untouched[0]}: they were never trained, or are frozen."
+            f"Running statistics in {mixed} of the normalisation layers only, for "
+            f"{layers.convolutions} convolutions: adaptation may change little."
         )
-    normed = {name for name, _, _ in norm_layers(root)}
-    frozen = [n for n, m in root.named_modules() if n not in normed and _keeps_statistics(m)]
-    if frozen:
+    if layers.frozen:
         yield (
-            f"{len(frozen)} layers keep statistics but are no {family}, such as {frozen[0]} "
-            f"({type(root.get_submodule(frozen[0])).__name__}): they are frozen, and lambda has "
-            "no effect on them."
+            f"Frozen BatchNorm ({_some(layers.frozen)}): constants in place of statistics, which "
+            "no lambda mixes. To adapt such layers, load their tensors into nn.BatchNorm2d."
+        )
+    single = [x.name for x in layers.layers if x.use == "per image"]
+    if single:
+        yield (
+            f"Without running statistics ({_some(single)}): such layers normalise each image by "
+            "itself at every lambda."
+        )
+    untrained = [x.name for x in layers.layers if x.use == "untrained"]
+    if untrained:
+        yield (
+            f"Never trained ({_some(untrained)}): running statistics are still 0 and 1. Load "
+            "trained weights; a layer that the forward pass never calls does no harm."
         )
 
 
-def _is_new(source: tuple[Tensor, Tensor] | None) -> bool:
-    return source is not None and bool((source[0] == 0).all() and (source[1] == 1).all())
-
-
-def _keeps_statistics(module: nn.Module) -> bool:
-    return isinstance(dict(module.named_buffers(recurse=False)).get("running_mean"), Tensor)
+def _some(names: Sequence[str]) -> str:
+    """So many layers, the first of them by name."""
+    count = f"{len(names)} layer{'s' if len(names) > 1 else ''}"
+    return f"{count}: {', '.join([*names[:3], *(['...'] if len(names) > 3 else [])])}"

@@ -26,7 +26,7 @@ from sitta.prediction.record import PredictionRecord
 Array = NDArray[Any]
 Watch = Callable[[int, int], None]
 MOST = 100  # images that are looked at
-SHIFTED = 300  # shifted images in all, about
+SHIFTED = 200  # shifted images in all, about
 PER_IMAGE = (2, 12)  # shifted images of one image, at least and at most
 SUBJECTS = 10  # fewest whose mean image or mean shape can be kept of private images
 JITTERED = 2  # copies of each mask, moved a little, that a shape prior also learns from
@@ -71,8 +71,8 @@ def calibrate(
             the image as it is serves as the reference.
         subjects: Whose image each is; every image its own subject if not given.
         classes: Names of the foreground classes.
-        public: The images are public. Otherwise the mean image and the mean shapes of fewer than
-            ten subjects are not kept, since they could show a person.
+        public: The images are public. Otherwise mean shapes of fewer than ten subjects are not
+            kept, since they could show a person; their mean image never is.
         seed: Of the synthetic shifts.
         watch: Is told how many images are done, and of how many.
         **settings: ``output`` and ``activation``, as for any method.
@@ -88,7 +88,7 @@ def calibrate(
     chosen = _chosen(owners, seed)
     references = _references(model, images, masks, settings)[chosen]
     images, owners = images[chosen], [owners[i] for i in chosen]
-    people = len(set(owners if subjects is not None else range(len(images))))
+    people = len({subjects[i] for i in chosen}) if subjects is not None else len(images)
     safe = public or people >= SUBJECTS
     names = _names(classes, references.shape[1])
     priors = [_prior(references[:, n], seed) if safe else None for n in range(len(names))]
@@ -99,7 +99,8 @@ def calibrate(
         labelled=masks is not None,
         weights=fingerprint(model),
         classes=found,
-        inputs=fit_inputs(images.numpy(), keep_image=safe),
+        # A mean of few subjects would not say what images of others look like, either.
+        inputs=fit_inputs(images.numpy(), keep_image=people >= SUBJECTS),
     )
     adapt = Adapt(model, profile=start, **settings)
     looks = list(_looks(adapt, images, references, owners, seed, watch))

@@ -15,12 +15,14 @@ from sitta.data.detect import stem
 from sitta.data.domains import subject_of
 from sitta.data.images import read, read_mask
 from sitta.data.preprocess import Preprocess
+from sitta.data.samples import Samples, Split
 from sitta.errors import InvalidImage, InvalidSetting
 from sitta.prediction.calibration import Calibration
 
 if TYPE_CHECKING:
     from torch import nn
 
+FROM_TRAINING = 60  # images at the end of a training: those held out, and some that were not
 Watch = Callable[[int, int], None]
 
 
@@ -96,3 +98,30 @@ def _listed(folder: Path) -> dict[str, Path]:
     if not files:
         raise InvalidImage(f"{folder} holds no files.", fix="give a folder of images")
     return files
+
+
+def calibrate_split(
+    model: nn.Module,
+    samples: Samples,
+    parts: Split,
+    classes: Sequence[str],
+    *,
+    public: bool = False,
+    watch: Watch = lambda done, total: None,
+) -> Calibration:
+    """The calibration of a model that was trained on a part of these images.
+
+    Images that were held out come first; others fill up to sixty, drawn at random.
+    """
+    seen = np.random.default_rng(0).permutation(list(parts.train)).tolist()
+    chosen = [*parts.held_out, *seen[: max(0, FROM_TRAINING - len(parts.held_out))]][:MOST]
+    part = samples[chosen]
+    return calibrate(
+        model,
+        part.images,
+        part.masks,
+        subjects=part.subjects,
+        classes=classes,
+        public=public,
+        watch=watch,
+    )

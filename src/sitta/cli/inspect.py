@@ -16,20 +16,22 @@ if TYPE_CHECKING:
 @command(app, "sitta inspect chest-mcu")
 def inspect(model: Model, weights: Weights = None, as_json: AsJson = False) -> None:
     """What a model is made of, what it takes, and which methods apply to it."""
+    from sitta.data.scaling import SETTINGS
     from sitta.inference import load_model
 
     loaded = load_model(model, weights)
-    text, described, warnings = _inside(loaded)
+    text, described, idle = _inside(loaded)
     card = getattr(loaded.model, "card", {})
     if as_json:
         about = {"model": model, "sha256": loaded.digest, "preprocess": loaded.preprocess.as_dict()}
         about |= {"classes": list(loaded.classes), "card": card}
-        about |= {"profile": loaded.profile.as_dict(), "warnings": list(warnings)}
-        print_json({**about, **described})
+        about |= {"profile": loaded.profile.as_dict(), **described}
+        print_json({**about, "warnings": [*described.get("warnings", []), *idle]})
         return
     say(f"{text}\ntakes")
     for name, value in loaded.preprocess.as_dict().items():
-        say(f"  {name:<9} {_plain(value)}")
+        number = isinstance(value, tuple) and name in SETTINGS
+        say(f"  {name:<9} {', '.join(f'{v:g}' for v in value) if number else _plain(value)}")
     say(f"finds\n  {', '.join(loaded.classes)}")
     if reading := loaded.profile.reading:
         say(f"reads\n  {_plain(reading)}")
@@ -37,7 +39,7 @@ def inspect(model: Model, weights: Weights = None, as_json: AsJson = False) -> N
     for name in ("source", "training", "trust", "licence", "citation", "note"):
         if about.get(name):
             say(f"{name}\n  {_plain(about[name])}")
-    for warning in warnings:
+    for warning in idle:
         say(f"warning\n  {warning}")
 
 
@@ -53,8 +55,8 @@ def _inside(loaded: Loaded) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     inspection = sitta.inspect(loaded.model)
     applies = {name: not problem for name, problem in inspection.problems.items()}
     idle = idle_warning(loaded.model, loaded.preprocess)
-    described = {"census": asdict(inspection.census), "methods": applies}
-    return str(inspection), described, (*inspection.warnings, *idle)
+    told = {"census": asdict(inspection.census), "methods": applies}
+    return str(inspection), {**told, "warnings": list(inspection.warnings)}, idle
 
 
 def _plain(value: object) -> str:

@@ -82,15 +82,6 @@ def preprocess_changes(
     return {"size": None, **changes} if fit == "none" else changes
 
 
-def scaling(text: str) -> dict[str, Any]:
-    """``window bounds=-160,240`` as the settings of ``Preprocess``."""
-    from sitta._util.settings import parse
-    from sitta.data.preprocess import Preprocess
-
-    kind, *words = text.split() or [text]
-    return parse("Preprocess", {"scale": kind, **_pairs(words)}, Preprocess)
-
-
 def reading(output: Text, activation: Text, threshold: Text) -> dict[str, Any]:
     """How the output of the network is read, as far as that was given."""
     try:
@@ -109,6 +100,15 @@ def key_or_index(output: Text) -> str | int | None:
     """An index if it is a number."""
     whole = output is not None and output.lstrip("-").isdecimal()
     return int(output) if output is not None and whole else output
+
+
+def scaling(text: str) -> dict[str, Any]:
+    """``window bounds=-160,240`` as the settings of ``Preprocess``."""
+    from sitta._util.settings import parse
+    from sitta.data.preprocess import Preprocess
+
+    kind, *words = text.split() or [text]
+    return parse("Preprocess", {"scale": kind, **_pairs(words)}, Preprocess)
 
 
 def numbers(text: str | None, kind: Callable[[str], Any]) -> tuple[Any, ...] | None:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.parameter import is_lazy
 
 from sitta.core import norm_adapters
 from sitta.core.norm_adapters import NormAdapter, norm_layers
-from sitta.core.twin import unwrap
+from sitta.core.twin import require_eager, unwrap
 
+FROZEN = {"weight", "bias", "running_mean", "running_var"}  # buffers of a FrozenBatchNorm2d
 CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
 
 
@@ -25,6 +27,9 @@ class Layer:
     features: int  # channels or features that it normalises
     running: bool  # whether it keeps running statistics from training
     affine: bool  # whether it has a scale or a shift to learn
+    # mixed: by a lambda; untrained: so too, but its statistics are still 0 and 1; per image: has
+    # none, and normalises each image by itself; left alone: of a kind that Sitta does not replace
+    use: str = "mixed"
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class Census:
     rank: int | None  # spatial dimensions of an image, 2 or 3; None if no layer says
     in_channels: int | None  # of the first convolution listed, most often the entrance
     parameters: int  # how many numbers the model has learned
+    convolutions: int = 0  # how many it has
+    frozen: tuple[str, ...] = ()  # BatchNorm that became constants, such as FrozenBatchNorm2d
 
     @property
     def mixable(self) -> tuple[Layer, ...]:
@@ -65,6 +72,7 @@ def census(model: nn.Module) -> Census:
         1 BatchNorm2d with running statistics, 1 GroupNorm without running statistics
     """
     root = unwrap(model)
+    require_eager(root)
     rank = _rank(root)
     first = (m for m in root.modules() if isinstance(m, _ConvNd) and len(m.kernel_size) == rank)
     entrance = next(first, None)
@@ -74,7 +82,15 @@ def census(model: nn.Module) -> Census:
         rank=rank,
         in_channels=entrance.in_channels if entrance is not None else None,
         parameters=sum(p.numel() for p in root.parameters()),
+        convolutions=sum(isinstance(m, _ConvNd) for m in root.modules()),
+        frozen=tuple(name for name, m in root.named_modules() if _is_frozen(m)),
     )
+
+
+def _is_frozen(module: nn.Module) -> bool:
+    """Whether a module keeps all tensors of a BatchNorm as constants."""
+    held = {name for name, t in module.named_buffers(recurse=False) if t.dim() == 1}
+    return held >= FROZEN and not any(True for _ in module.parameters(recurse=False))
 
 
 def _rank(root: nn.Module) -> int | None:
@@ -88,4 +104,16 @@ def _rank(root: nn.Module) -> int | None:
 def _layer(name: str, module: nn.Module, adapter: NormAdapter) -> Layer:
     running, affine = adapter.source(module) is not None, bool(adapter.parameters(module))
     kind, features = type(module).__name__, adapter.features(module)
-    return Layer(name, adapter.family, kind, features, running, affine)
+    return Layer(name, adapter.family, kind, features, running, affine, _use(module, adapter))
+
+
+def _use(module: nn.Module, adapter: NormAdapter) -> str:
+    source = adapter.source(module)
+    if not adapter.replaces(module):
+        return "left alone"
+    if source is None:
+        return "per image"
+    if source[0].is_meta or is_lazy(source[0]):  # no values yet
+        return "untrained"
+    initial = not source[0].any() and bool((source[1] == 1).all())
+    return "untrained" if initial else "mixed"

@@ -21,6 +21,8 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from sitta.core.capture import CapturedStatistics
 from sitta.core.moments import divergence, over_views, precise, row_moments
@@ -95,7 +97,7 @@ class StatisticsMixer:
         if source is None:
             mean, var, _ = row_moments(seen, fold)  # no source to mix with: each row by itself
         else:
-            source = source[0].to(x.device, precise(x)), source[1].to(x.device, precise(x))  # (C,)
+            source = source[0].to(x.device, precise(x)), source[1].to(x.device, precise(x))
             mean, var = self._mixed(layer, source, seen, fold)  # (R*N, C)
         if fold > 1:
             mean, var = (t.repeat_interleave(fold, dim=0) for t in (mean, var))
@@ -184,20 +186,66 @@ class MixedNorm(nn.Module):
 
     @staticmethod
     def around(kind: type[nn.Module]) -> Callable[..., Any]:
-        """The forward of a user's subclass, which must reach the one above."""
+        """The forward of a user's subclass, which must reach the one above.
+
+        It does by ``super().forward(x)``, or by ``F.batch_norm`` on its own tensors.
+        """
 
         def forward(self: MixedNorm, *args: Any, **kwargs: Any) -> Any:
             before = self.served
-            out = kind.forward(self, *args, **kwargs)
+            with _Routed(self):
+                out = kind.forward(self, *args, **kwargs)
             if self.served == before:
                 raise UnsupportedModel(
                     f"Layer '{self.label}' ({kind.__name__}) normalises in a forward of its own "
                     f"that never calls {self.adapter.family}'s, so its statistics cannot be mixed.",
-                    fix="let its forward call super().forward(x)",
+                    fix="let its forward call super().forward(x), or F.batch_norm with the "
+                    "layer's own statistics, weight, bias and eps",
                 )
             return out
 
         return forward
+
+
+class _Routed(TorchFunctionMode):
+    """While a layer runs, in this thread: its ``F.batch_norm`` becomes its mixed normalisation.
+
+    timm's ``BatchNormAct2d`` and its like call that in a forward of their own. A call on other
+    tensors than the layer's own, or with another eps, is left alone.
+    """
+
+    def __init__(self, layer: MixedNorm) -> None:
+        super().__init__()
+        self._layer: Any = layer
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        own = self._own_input(*args, **kwargs) if func is F.batch_norm else None
+        return func(*args, **kwargs) if own is None else self._layer.normalise(own)
+
+    def _own_input(
+        self,
+        input: Tensor,
+        running_mean: Tensor | None,
+        running_var: Tensor | None,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        training: bool = False,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> Tensor | None:
+        """The input of a call of ``F.batch_norm`` that normalises as the layer does, else None."""
+        layer = self._layer
+        statistics, scales = layer.adapter.buffers(layer), layer.adapter.affine(layer)
+        pairs = zip(
+            (running_mean, running_var, weight, bias),
+            (*(statistics or (None, None)), *scales),
+            strict=True,
+        )
+        alike = all(given is own for given, own in pairs) and eps == layer.adapter.eps(layer)
+        return input if alike and training == (running_mean is None) else None
 
 
 def mix_norm(

@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from sitta.core.moments import affine_rows, fixed_norm
+from sitta.errors import UnsupportedModel
 
 
 class NormAdapter:
@@ -34,6 +35,10 @@ class NormAdapter:
     # Whether ONNX's BatchNormalization computes the same from ``source``, ``affine`` and ``eps``;
     # if not, ``sitta export`` refuses models with such a layer.
     exports: ClassVar[bool] = True
+
+    def replaces(self, layer: Any) -> bool:
+        """Whether a twin normalises in the layer's place."""
+        return self.mixes
 
     def base(self, kind: type[nn.Module]) -> type[nn.Module]:
         """The class, among the bases of a layer's, whose forward does the normalising."""
@@ -111,12 +116,31 @@ class BatchNorm(NormAdapter):
 
 
 class InstanceNorm(NormAdapter):
-    """InstanceNorm in 1D, 2D and 3D."""
+    """InstanceNorm in 1D, 2D and 3D; mixed if it keeps running statistics, else left alone."""
 
     family = "InstanceNorm"
     kinds = (_InstanceNorm,)
     calibrates = True
     ranks: ClassVar = {nn.InstanceNorm1d: 1, nn.InstanceNorm2d: 2, nn.InstanceNorm3d: 3}
+    mixes = True
+
+    def source(self, layer: Any) -> tuple[Tensor, Tensor] | None:
+        """None also if it keeps statistics that it does not use."""
+        return super().source(layer) if layer.track_running_stats else None
+
+    def replaces(self, layer: Any) -> bool:
+        """Without running statistics it sees each image by itself as it is."""
+        return self.source(layer) is not None
+
+    def require_fits(self, layer: Any, x: Tensor) -> None:
+        """By the layer's own check, and with an axis of images."""
+        layer._check_input_dim(x)
+        if x.dim() == layer._get_no_batch_dim():
+            raise UnsupportedModel(
+                "An InstanceNorm sees activations without an axis of images.",
+                got=f"shape {tuple(x.shape)}",
+                fix="let every image keep a row of its own on the way through the model",
+            )
 
 
 class GroupNorm(NormAdapter):

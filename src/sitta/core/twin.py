@@ -68,7 +68,7 @@ def twin(
     for module in other.modules():
         module.training = False  # not .eval(): a model may rewrite its weights in there
     for name, layer, adapter in norm_layers(other):
-        if adapter.mixes:
+        if adapter.replaces(layer):
             mix_norm(layer, adapter, mixing, name)
         elif sources and name in sources:
             mix_norm(layer, adapter, mixing, name, sources[name])
@@ -76,13 +76,18 @@ def twin(
     return other, pairs
 
 
-def _require_copyable(root: nn.Module) -> None:
-    """Refuse what would lead the twin's forward pass back into the user's own layers."""
+def require_eager(root: nn.Module) -> None:
+    """Refuse TorchScript, with its own reason."""
     if isinstance(root, torch.jit.ScriptModule):
         raise UnsupportedModel(
             "The model is TorchScript, whose layers cannot be exchanged.",
             fix="give the eager nn.Module it was made from",
         )
+
+
+def _require_copyable(root: nn.Module) -> None:
+    """Refuse what would lead the twin's forward pass back into the user's own layers."""
+    require_eager(root)
     own = set(root.modules())
     for path, module in root.named_modules():
         for name, value in vars(module).items():
@@ -157,7 +162,8 @@ class Twin:
             assert isinstance(layer, MixedNorm)  # noqa: S101
             source = layer.source
             if source is not None:
-                distances.append(divergence(mean, var, *source, layer.adapter.eps(layer)))
+                known = (source[0].to(mean), source[1].to(mean))
+                distances.append(divergence(mean, var, *known, layer.adapter.eps(layer)))
         return mean_distance(distances, self.distance)
 
     def is_stale(self) -> bool:

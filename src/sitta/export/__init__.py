@@ -34,14 +34,16 @@ def export_onnx(
     multiple: int | None = None,
     output: Output = None,
     target: str = "cpu",
+    shape: Sequence[int] | None = None,
     overwrite: bool = False,
     **settings: Any,
 ) -> Exported:
     """Write InTEnt on a model as one ONNX file: all members, weights and trust inside.
 
     The file takes preprocessed images ``image`` ``(N, C, *S)`` of any number and size, and computes
-    all that ``Prediction`` has. It is run once on onnxruntime before it gets its name: if anything
-    differs from torch by more than 1e-4, there is no file.
+    all that ``Prediction`` has. Before it gets its name it is run on onnxruntime, at the size and
+    in the range of the model's preprocessing: if a probability differs from torch by more than
+    5e-4, or the mask in more than one pixel in 10,000, there is no file.
 
     Args:
         model: Any network with BatchNorm; it is only read.
@@ -55,6 +57,7 @@ def export_onnx(
         output: Where the logits are in what the model returns.
         target: ``cpu`` writes convolutions of many channels with fewer products (Winograd);
             ``any`` leaves them to the runtime, as is best on a GPU.
+        shape: Sides of an image to compare with torch on; those of the preprocessing if None.
         overwrite: Whether to replace a file.
         **settings: Of ``InTEnt``: ``step``, ``lambdas``, ``strategy``, ``statistics``,
             ``variance``, ``topk``, ``ties``, ``empty``, ``activation``.
@@ -85,7 +88,7 @@ def export_onnx(
     if target not in TARGETS:
         raise unknown_name("target", target, TARGETS)
     method = InTEnt(model, output=output, **settings)
-    how: Any = {"channels": channels, "multiple": multiple, "target": target}
+    how: Any = {"channels": channels, "multiple": multiple, "target": target, "shape": shape}
     card = _card(model, card, preprocess, classes)
     return write(method, path, card, named=classes is not None, **how)
 

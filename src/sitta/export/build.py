@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from sitta._version import __version__
 from sitta.adaptation import InTEnt
 from sitta.core.entropy import resolve
 from sitta.core.integration import shared_strategies
+from sitta.data.preprocess import Preprocess
 from sitta.errors import InvalidSetting, UnsupportedModel
 from sitta.export import check
 from sitta.export.answers import ANSWERS, Answers
@@ -40,7 +41,8 @@ class Exported:
     size: int  # in bytes
     nodes: int  # of the graph
     multiple: int  # sides of images must be multiples of this; 1 if any will do
-    difference: float  # the largest between the file on onnxruntime and torch
+    difference: float  # the largest of a probability between the file on onnxruntime and torch
+    pixels: float  # the share of the mask's pixels that differ
     compared: tuple[tuple[int, ...], ...]  # shapes of the images on which they were compared
 
     def as_dict(self) -> dict[str, Any]:
@@ -52,7 +54,8 @@ class Exported:
         takes = "any sides" if self.multiple == 1 else f"sides in multiples of {self.multiple}"
         return (
             f"{self.path}: {self.size / 1e6:.1f} MB, {self.nodes} nodes, takes {takes}\n"
-            f"the same as torch on onnxruntime: within {self.difference:.1g} at {where}"
+            f"the same as torch on onnxruntime: probabilities within {self.difference:.1g}, masks "
+            f"but for {self.pixels:.2g} of the pixels at {where}"
         )
 
 
@@ -65,6 +68,7 @@ def write(
     multiple: int | None = None,
     named: bool = False,
     target: str = "cpu",
+    shape: Sequence[int] | None = None,
 ) -> Exported:
     """Build the graph of a method, write it, and check that it gives the numbers of torch.
 
@@ -89,8 +93,8 @@ def write(
     grow = traced.multiple if traced.pads else 1
     plain = traced.model.graph
     nodes = Rewriter(plain, traced.statistics, method.rows, grow, target).nodes
-    shape = ["N", channels, *"DHW"[-rank:]]
-    image = onnx.helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, shape)
+    axes = ["N", channels, *"DHW"[-rank:]]
+    image = onnx.helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, axes)
     graph = _joined(nodes, plain.initializer, answers(method, outputs, rank).graph, image)
     model = onnx.helper.make_model(
         graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR
@@ -101,12 +105,30 @@ def write(
     about = (__version__, method.name, settings, method.grid, activation, card, multiple, trained)
     manifest = Manifest(*about)
     onnx.helper.set_model_props(model, manifest.write())
-    given = check.images(channels, rank, traced.multiple, traced.pads)
+    pre = Preprocess.from_dict(card["preprocess"]) if "preprocess" in card else None
+    size = _size(shape, pre, rank, multiple)
+    given = check.images(channels, rank, traced.multiple, traced.pads, size, pre)
     with atomic_write(path) as draft:
         onnx.save(model, draft)
-        difference = check.compare(draft, method, activation, given)
+        apart = check.compare(draft, method, activation, given)
     compared = tuple(tuple(image.shape) for image in given)
-    return Exported(path, path.stat().st_size, len(graph.node), multiple, difference, compared)
+    how_far = apart.probability, apart.pixels
+    return Exported(path, path.stat().st_size, len(graph.node), multiple, *how_far, compared)
+
+
+def _size(
+    shape: Sequence[int] | None, preprocess: Preprocess | None, rank: int, multiple: int
+) -> Sequence[int] | None:
+    """Sides of an image to compare on: those given, else the model's own; None if unknown."""
+    if shape is not None:
+        if len(shape) != rank or any(side < 1 or side % multiple for side in shape):
+            kind = "positive" if multiple == 1 else f"in multiples of {multiple}"
+            raise InvalidSetting(
+                "shape does not fit the model.", allowed=f"{rank} sides, {kind}", got=str(shape)
+            )
+        return shape
+    own = preprocess.size if preprocess is not None else None
+    return own if own is not None and len(own) == rank else None
 
 
 def require_exportable(method: InTEnt) -> None:

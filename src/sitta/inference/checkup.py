@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from sitta.inference.backends.onnx import Graph
 from sitta.inference.contact import first_contact, noise
 from sitta.inference.loading import Loaded, load_model
 from sitta.inference.request import Request
+from sitta.models.profile.record import changed
 
 CLEAR = 0.5  # of the distance of the profile's own scale: a scale that is this much closer
 
@@ -85,7 +86,7 @@ def _better_scale(loaded: Loaded, path: str | Path, own: float) -> list[str]:
     far = {scale: own}
     for other in rule.choices:
         try:
-            values = _values(replace(loaded.preprocess, scale=other), path)
+            values = _values(changed(loaded.preprocess, {"scale": other}), path)
             record = loaded.adapter(Request("", "source", {"lam": 0.0}))(values[:1])
         except SittaError:  # it needs more settings than the profile has
             continue

@@ -146,11 +146,14 @@ def _from_factory(name: str, profile: Profile, changes: Mapping[str, Any]) -> Lo
 
 def _from_checkpoint(name: str, profile: Profile, changes: Mapping[str, Any]) -> Loaded:
     from sitta.inference.backends.torch import RUNTIME
+    from sitta.inference.backends.weights import is_torchscript, torchscript
     from sitta.models import checkpoint
 
     where = str(profile.checkpoint)
     beside = profile.path(where)
     path = beside if profile.folder and beside.is_file() else checkpoint.find(where)
+    if is_torchscript(path):
+        raise torchscript(where)
     profile = profile.over(profile_of_card(checkpoint.card(path), path)).changed(**changes)
     return _finished(name, checkpoint.load(path), profile, zoo.digest(path), RUNTIME)
 

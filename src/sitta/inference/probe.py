@@ -96,7 +96,7 @@ def takes(model: nn.Module, channels: int, sides: Sequence[int]) -> bool:
 def smallest_multiple(model: nn.Module, channels: int, dims: int, base: int) -> int | None:
     """What sides must be multiples of, if a multiple of ``base`` works; None if none was found."""
     for doublings in range(MOST + 1):
-        multiple = 2**doublings
+        multiple = 1 << doublings
         if multiple <= base and takes(model, channels, [base + multiple] * dims):
             return multiple
     return None

@@ -13,10 +13,12 @@ import torch
 from sitta._util.devices import pick_device
 from sitta._version import __version__
 from sitta.calibration.limits import limits
+from sitta.calibration.run import calibrate_split
 from sitta.data.domains import Domain
 from sitta.data.preprocess import Preprocess
 from sitta.data.samples import Samples, Split, load, split
 from sitta.models import UNet, save
+from sitta.prediction.calibration import Calibration
 from sitta.training.callback import Callback
 from sitta.training.loop import Fit
 from sitta.training.recipe import Recipe
@@ -35,6 +37,7 @@ class Job:
     preset: str = "compact"  # of the U-Net
     classes: tuple[str, ...] = ("foreground",)  # names of the classes from 1 on
     note: str = ""  # for users of the model, such as the licence of the data
+    public: bool = False  # the images are public: means of few subjects may be kept
 
     @property
     def name(self) -> str:
@@ -115,7 +118,8 @@ def train(
         folder.check(state, settings)
         fit.load_state_dict(state["fit"])
         watch.say(f"goes on after epoch {len(fit.history)}")
-    writer = CheckpointWriter(folder, job, settings, _about(job, settings, parts))
+    about = _about(job, settings, parts)
+    writer = CheckpointWriter(folder, job, settings, about, samples, parts)
     _run_epochs(fit, writer, watch, save_every)
     done = len(fit.history)
     return Result(folder.checkpoint, fit.best, fit.best_epoch, done, fit.minutes, parts.how)
@@ -129,6 +133,8 @@ class CheckpointWriter:
     job: Job
     settings: dict[str, Any]
     about: dict[str, Any]
+    samples: Samples
+    parts: Split
     saved: float = -1.0  # validation Dice of the checkpoint on disk
 
     def keep(self, fit: Fit) -> None:
@@ -140,7 +146,7 @@ class CheckpointWriter:
         self.folder.save({"settings": self.settings, "fit": fit.state_dict()})
 
     def checkpoint(self, fit: Fit, finished: bool = False) -> None:
-        """Write the best weights with their card; limits of trust only after the last epoch."""
+        """Write the best weights with their card; once finished, with what they are in-domain."""
         net = self.job.network().eval()
         net.load_state_dict(fit.weights)
         training = {"validation_dice": round(fit.best, 6), "epoch": fit.best_epoch}
@@ -148,7 +154,13 @@ class CheckpointWriter:
         about = {**self.about, "training": training}
         if finished:
             about["trust"] = limits(net, fit.held_out)
+            about["calibration"] = self.calibrated(net).as_dict()
         save(net, self.folder.checkpoint, about)
+
+    def calibrated(self, net: UNet) -> Calibration:
+        """What the network looks like on images of its own domain."""
+        job = self.job
+        return calibrate_split(net, self.samples, self.parts, job.classes, public=job.public)
 
 
 def _run_epochs(fit: Fit, writer: CheckpointWriter, watch: Callback, save_every: float) -> None:

@@ -36,7 +36,7 @@ class Job:
     """What one worker does at a time: train a model, or fill cells of one target."""
 
     model: Model
-    kind: str  # train; members, which share one pass; methods; or sweep
+    kind: str  # train; members, which share one pass; complete; methods; or sweep
     target: str = ""
     cells: tuple[Cell, ...] = ()
     drawn: bool = False  # on the draw alone
@@ -46,11 +46,14 @@ class Job:
 
 
 def models(plan: Plan) -> Iterator[Model]:
-    """Every model to train: repeat by repeat, so that early results cover all splits."""
+    """Every model to train or to load: repeat by repeat, so that early results cover all splits."""
     for repeat in range(plan.repeats):
         for task in plan.tasks:
             for domain in task.domains:
-                yield Model(task.name, domain.name, repeat)
+                if task.sources is None or domain.name in task.sources:
+                    yield Model(task.name, domain.name, repeat)
+        for given in plan.given if repeat == 0 else ():
+            yield Model(given.task, given.name, 0, given=True)
         for again in plan.retrained:
             if repeat < again.repeats:
                 yield Model(again.task, again.source, repeat, again.name)
@@ -61,7 +64,8 @@ def expand(plan: Plan) -> list[Job]:
     kinds = requests(plan)
     jobs: list[Job] = []
     for model in models(plan):
-        jobs.append(Job(model, "train"))
+        if not model.given:
+            jobs.append(Job(model, "train"))
         for kind, asked in kinds.items():
             if asked and (kind != "sweep" or _is_swept(plan, model)):
                 jobs += _jobs(plan, model, kind, asked)
@@ -93,10 +97,13 @@ def _is_swept(plan: Plan, model: Model) -> bool:
 
 
 def _jobs(plan: Plan, model: Model, kind: str, asked: list[MethodRequest]) -> Iterator[Job]:
-    drawn = kind != "members"
+    drawn = kind not in ("members", "complete")
+    known = plan.given_model(model).source if model.given else None
     for domain in plan.task(model.task).domains:
         if domain.name == model.source and (drawn or not plan.in_domain):
             continue  # in-domain there is nothing to adapt to: the cost of members is enough
+        if domain.name == known:
+            continue  # which images it was trained on, nobody can tell
         cells = tuple(
             Cell(model, domain.name, request, drawn and request.is_of_members) for request in asked
         )
@@ -110,8 +117,9 @@ def requests(plan: Plan) -> dict[str, list[MethodRequest]]:
         "members": [
             *(MethodRequest("source", {"lam": lam}) for lam in plan.lambdas),
             *(MethodRequest("intent", {"strategy": name, **step}) for name in plan.strategies),
-            MethodRequest(ORACLE),
+            *([MethodRequest(ORACLE)] if plan.strategies else []),  # it needs the whole grid
         ],
+        "complete": plan.complete,
         "methods": plan.requests,
         "sweep": [
             MethodRequest("intent", {"strategy": name, "lambdas": even(count)})

@@ -14,10 +14,15 @@ from sitta.data.samples import Samples, load, split
 CLASSES = 2  # background and foreground: what a plan trains
 
 
-def images(plan: Plan, job: Job) -> tuple[Samples, frozenset[tuple[str, int]]]:
-    """The images of a job, and which of the target's are in the draw."""
+def images(
+    plan: Plan, job: Job, preprocess: Preprocess | None = None, classes: int = CLASSES
+) -> tuple[Samples, frozenset[tuple[str, int]]]:
+    """The images of a job, and which of the target's are in the draw.
+
+    A model that is given has its own preprocessing, and number of classes with the background.
+    """
     task = plan.task(job.model.task)
-    samples = decoded(task.domain(job.target), task.preprocess)
+    samples = decoded(task.domain(job.target), preprocess or task.preprocess, classes)
     rows = drawn(plan, task.name, job.target, len(samples))
     in_draw = frozenset((samples.names[i], samples.slices[i]) for i in rows)
     if job.target == job.model.source:  # only those that the model was not trained on
@@ -27,9 +32,9 @@ def images(plan: Plan, job: Job) -> tuple[Samples, frozenset[tuple[str, int]]]:
 
 
 @lru_cache(maxsize=8)
-def decoded(domain: Domain, preprocess: Preprocess) -> Samples:
+def decoded(domain: Domain, preprocess: Preprocess, classes: int = CLASSES) -> Samples:
     """A target in memory, shared by all models that are tried on it."""
-    return load(domain, preprocess, CLASSES)
+    return load(domain, preprocess, classes)
 
 
 def drawn(plan: Plan, task: str, target: str, count: int) -> frozenset[int]:

@@ -21,6 +21,7 @@ from sitta.adaptation import Method, Source, methods
 from sitta.bench.plan.errors import Location, PlanError, at, in_words, placed
 from sitta.bench.plan.request import ANY_MODEL, MethodRequest, even
 from sitta.bench.plan.schema import (
+    GivenModel,
     MethodTable,
     Model,
     Plan,
@@ -36,6 +37,7 @@ from sitta.core.members import grid
 from sitta.data.domains import LAYOUT, find_domain
 from sitta.data.preprocess import TASKS, Preprocess
 from sitta.errors import InvalidSetting
+from sitta.inference.loading import find_profile
 from sitta.models import UNet
 from sitta.training import Recipe
 
@@ -86,20 +88,27 @@ def _plan(table: PlanTable, path: Path, data: str | Path | None, text: str) -> P
         with at("tasks", name):
             tasks.append(_task(its, name, root, table.images_per_target))
     requests: list[MethodRequest] = []
+    complete: list[MethodRequest] = []
     for number, asked in enumerate(table.methods):
         with at("methods", number):
-            requests += _requests(asked)
+            (complete if asked.every_image else requests).extend(_requests(asked))
     if table.sweep:
         with at("sweep"):
             _check_sweep(table.sweep, table)
+    given = []
+    for number, model in enumerate(table.models):
+        with at("models", number):
+            given.append(_given(model, table, path.parent))
     plan = Plan(
         tuple(tasks),
         table.repeats,
         _trainings(table),
         **dict(table.members),
         requests=tuple(requests),
+        complete=tuple(complete),
         sweep=table.sweep,
         retrained=tuple(table.retrained),
+        given=tuple(given),
         in_domain=table.in_domain,
         seed=table.seed,
         tolerance=table.tolerance,
@@ -144,10 +153,14 @@ def _task(table: TaskTable, name: str, root: Path, images: int) -> Task:
             domains.append(find_domain(root, folder, each, table.masks))
             domains[-1].pairs()
             _check_name(each)
-    if len(domains) < 2:
+    if len(domains) < 2 and table.sources != ():  # models that are given may have one target
         raise PlanError("A split needs two domains.", "domains", got=str(len(domains)))
     preprocess = _preprocess(TASKS.get(folder, Preprocess()), table.model_extra or {})
-    return Task(name, tuple(domains), preprocess, table.images_per_target or images, table.note)
+    for number, source in enumerate(table.sources or ()):
+        with at("sources", number):
+            _require("domain", source, table.domains)
+    images = table.images_per_target or images
+    return Task(name, tuple(domains), preprocess, images, table.note, table.sources)
 
 
 def _check_name(name: str) -> None:
@@ -272,6 +285,29 @@ def _check_retrained(again: Retrained, table: PlanTable) -> None:
         _require("domain", again.source, table.tasks[again.task].domains)
 
 
+def _given(model: GivenModel, table: PlanTable, folder: Path) -> GivenModel:
+    """A model that is there, with its path as seen from here; it is not loaded yet."""
+    with at("task"):
+        _require("task", model.task, table.tasks)
+    with at("name"):
+        _check_name(model.name)
+        if model.name in table.tasks[model.task].domains:
+            raise PlanError("That is the name of a domain.", got=model.name)
+    if model.source is not None:
+        with at("source"):
+            _require("domain", model.source, table.tasks[model.task].domains)
+    beside = folder / model.profile
+    with at("profile"):
+        path = str(beside.resolve()) if beside.is_file() else model.profile
+        if find_profile(path).onnx:
+            raise PlanError(
+                "A graph has one method built in, and cannot be compared with others.",
+                got=model.profile,
+                fix="give what it was exported from",
+            )
+    return model.model_copy(update={"profile": path})
+
+
 def _require(kind: str, name: str, allowed: Collection[str]) -> None:
     if name not in allowed:
         raise unknown_name(kind, name, allowed)
@@ -284,6 +320,8 @@ def _check_models(plan: Plan) -> None:
         for task in plan.tasks
         for number, domain in enumerate(task.domains)
     }
+    for number, given in enumerate(plan.given):
+        places["models", number] = Model(given.task, given.name, 0, given=True)
     for number, again in enumerate(plan.retrained):
         places["retrained", number] = Model(again.task, again.source, 0, again.name)
     seen: dict[str, Model] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
@@ -19,6 +20,7 @@ from sitta.core.integration import STRATEGIES, shared_strategies
 from sitta.data.domains import Domain
 from sitta.data.preprocess import Preprocess
 from sitta.errors import InvalidSetting
+from sitta.inference.loading import find_profile
 from sitta.training import Job as TrainingJob
 from sitta.training import Recipe
 
@@ -125,6 +127,7 @@ class TaskTable(Table, extra="allow"):
     """A task; other keys are settings of its preprocessing."""
 
     domains: List[str]
+    sources: List[str] | None = None  # domains that models are trained on; all if not given
     folder: str | None = None
     masks: str = "masks"
     images_per_target: Count | None = None
@@ -146,6 +149,7 @@ class MethodTable(Table):
     lambdas: Lambdas = ()
     settings: dict[str, Any] = {}
     default: bool | None = None
+    every_image: bool = False  # also in-domain; else on the draw
 
 
 class Sweep(Table):
@@ -167,6 +171,15 @@ class Retrained(Table):
     repeats: Repeats = 1
 
 
+class GivenModel(Table):
+    """A model that is trained already: by its profile, or any other name of a model."""
+
+    profile: str
+    task: str
+    name: str
+    source: str | None = None  # a domain that it was trained on, which is left out
+
+
 class PlanTable(Table):
     """The whole file."""
 
@@ -182,16 +195,21 @@ class PlanTable(Table):
     methods: Annotated[list[MethodTable], Field(max_length=MOST)] = []
     sweep: Sweep | None = None
     retrained: Annotated[list[Retrained], Field(max_length=MOST)] = []
+    models: Annotated[list[GivenModel], Field(max_length=MOST)] = []
 
 
 @dataclass(frozen=True)
 class Model:
-    """A trained source model; its text is the name of its files."""
+    """A trained source model; its text is the name of its files.
+
+    The source of one that is given is its own name.
+    """
 
     task: str
     source: str
     repeat: int
     training: str = PLAIN
+    given: bool = False  # whether it is there already
 
     def __str__(self) -> str:
         way = "" if self.training == PLAIN else f"-{self.training}"
@@ -207,6 +225,7 @@ class Task:
     preprocess: Preprocess
     images_per_target: int = 40  # size of the seeded draw, on which costly methods are run
     note: str = ""  # kept in checkpoints
+    sources: tuple[str, ...] | None = None  # domains that models are trained on; None is all
 
     def domain(self, name: str) -> Domain:
         """One of its domains."""
@@ -224,8 +243,10 @@ class Plan:
     strategies: tuple[str, ...] = shared_strategies()  # of InTEnt, on all images
     step: float = 0.2  # of the grid of InTEnt and of the oracle
     requests: tuple[MethodRequest, ...] = ()  # costly methods, on the draw
+    complete: tuple[MethodRequest, ...] = ()  # methods on all images
     sweep: Sweep | None = None  # on the draw
     retrained: tuple[Retrained, ...] = ()
+    given: tuple[GivenModel, ...] = ()  # models that are not trained here
     in_domain: bool = True  # held-out images of the source are a target too
     seed: int = 0  # of the draw
     tolerance: float = TOLERANCE  # of the surface Dice
@@ -234,6 +255,10 @@ class Plan:
     def task(self, name: str) -> Task:
         """One of its tasks."""
         return next(t for t in self.tasks if t.name == name)
+
+    def given_model(self, model: Model) -> GivenModel:
+        """How a model that is given is loaded."""
+        return next(g for g in self.given if (g.task, g.name) == (model.task, model.source))
 
     def training_job(self, model: Model) -> TrainingJob:
         """How a model is trained."""
@@ -248,6 +273,8 @@ class Plan:
         for name, way in self.trainings.items():
             about = {"preset": way.preset, "recipe": way.recipe, "settings": way.settings}
             settings["train" if name == PLAIN else f"retrained.{name}"] = about
+        for one in self.given:
+            settings[f"models.{one.task}/{one.name}"] = _model_fingerprint(one.profile)
         for task in self.tasks:
             settings[f"tasks.{task.name}"] = {
                 "masks": task.domains[0].masks,
@@ -257,6 +284,17 @@ class Plan:
             for domain in task.domains:  # a folder may serve two tasks, with other masks
                 settings[f"images of {task.name}/{domain.name}"] = _fingerprint(domain)
         return settings
+
+
+def _model_fingerprint(name: str) -> str:
+    """Of a profile and of the files that it names."""
+    profile = find_profile(name)
+    named = [profile.path(n) for n in (profile.weights, profile.checkpoint, profile.onnx) if n]
+    paths = [path for path in (Path(name), *named) if path.is_file()]
+    whole = hashlib.sha256(name.encode())
+    for path in paths:
+        whole.update(path.read_bytes())
+    return whole.hexdigest()[:16]
 
 
 def _fingerprint(domain: Domain) -> str:

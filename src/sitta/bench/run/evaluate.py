@@ -23,7 +23,10 @@ from sitta.bench.stats.rows import COLUMNS, TRUST
 from sitta.bench.variant import ORACLE, Variant
 from sitta.core.members import grid
 from sitta.data.samples import Samples
+from sitta.inference.contact import first_contact
+from sitta.inference.loading import load_model
 from sitta.models import load
+from sitta.models.profile import Profile
 from sitta.prediction.prediction import Prediction
 
 PIXELS = 128 * 128  # of the images in one pass: on a core, more at once only crowd the caches
@@ -37,8 +40,15 @@ InDraw = frozenset[tuple[str, int]]
 
 def evaluate(plan: Plan, job: Job, checkpoint: str, cells: Sequence[Cell], write: Write) -> None:
     """Predict and measure cells of a job; ``write`` is given each cell once it is complete."""
-    model = load(checkpoint)
-    run = partial(_run, plan, *images(plan, job))
+    if job.model.given:
+        loaded = load_model(plan.given_model(job.model).profile)
+        model: Any = loaded.model
+        samples, in_draw = images(plan, job, loaded.preprocess, len(loaded.classes) + 1)
+        first_contact(loaded, samples.images[:1].numpy(), loaded.profile.window)
+    else:
+        model = load(checkpoint)
+        samples, in_draw = images(plan, job)
+    run = partial(_run, plan, samples, in_draw)
     for group in by_pass(plan, cells):
         for cell, rows in _of_group(plan, group, model, run):
             write(cell, _table(plan, cell, rows))
@@ -76,15 +86,21 @@ def _run(plan: Plan, samples: Samples, in_draw: InDraw, methods: Sequence[Method
         else:
             predictions = [methods[0](part.images)]
         seconds = (time.perf_counter() - begun) / len(part)
+        profile = getattr(methods[0].model, "profile", None)
         for each, prediction in zip(rows, predictions, strict=True):
-            each += _rows(plan, part, in_draw, prediction, seconds)
+            each += _rows(plan, part, in_draw, prediction, seconds, profile)
     return rows
 
 
 def _rows(
-    plan: Plan, part: Samples, in_draw: InDraw, prediction: Prediction, seconds: float
+    plan: Plan,
+    part: Samples,
+    in_draw: InDraw,
+    prediction: Prediction,
+    seconds: float,
+    profile: Profile | None,
 ) -> Iterator[dict[str, Any]]:
-    metrics = measure(prediction, part.masks, plan.tolerance)
+    metrics = measure(prediction, part.masks, plan.tolerance, profile)
     images = zip(part.names, part.slices, metrics, trust(prediction), strict=True)
     for name, number, measured, trusted in images:
         where = {"image": name, "slice": number, "drawn": (name, number) in in_draw}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 
+import numpy as np
 import torch
 from monai.metrics import (
     calibration_binning,
@@ -21,7 +22,8 @@ from monai.metrics import (
 from torch import Tensor
 
 from sitta.bench.plan.schema import TOLERANCE
-from sitta.core.agreement import foreground
+from sitta.inference.postprocess import cleaned
+from sitta.models.profile import Profile
 from sitta.prediction.prediction import Prediction
 
 Metrics = dict[str, float]
@@ -29,15 +31,20 @@ Metrics = dict[str, float]
 BINS = 15  # of the expected calibration error
 
 
-def measure(prediction: Prediction, truth: Tensor, tolerance: float = TOLERANCE) -> list[Metrics]:
+def measure(
+    prediction: Prediction,
+    truth: Tensor,
+    tolerance: float = TOLERANCE,
+    profile: Profile | None = None,
+) -> list[Metrics]:
     """Metrics of N images against their classes ``(N, *S)``, means over foreground classes.
 
     ``dice``, ``iou``, ``hd95`` (pixels), ``surface_dice``, and ``ece``, the expected calibration
-    error of the foreground's probability over all pixels.
+    error of the foreground's probability over all pixels. Masks are taken after the thresholds and
+    the post-processing of the model's profile.
     """
     probability = prediction.probability
-    flat = foreground(probability[None], prediction.activation)[0]  # (N, F, P)
-    mask = flat.view(*flat.shape[:2], *truth.shape[1:])  # (N, F, *S)
+    mask = _foreground(prediction, profile).to(probability)  # (N, F, *S)
     wanted = torch.stack([truth == k for k in range(1, 1 + mask.shape[1])], dim=1).float()
     stated = probability[:, 1:] if prediction.activation == "softmax" else probability
     metrics = {
@@ -48,6 +55,19 @@ def measure(prediction: Prediction, truth: Tensor, tolerance: float = TOLERANCE)
     }
     means = {name: values.double().mean(dim=1).tolist() for name, values in metrics.items()}
     return [dict(zip(means, values, strict=True)) for values in zip(*means.values(), strict=True)]
+
+
+def _foreground(prediction: Prediction, profile: Profile | None) -> Tensor:
+    """Masks of the classes but the background, ``(N, F, *S)``."""
+    masks, channels = prediction.mask, prediction.probability.shape[1]
+    exclusive = prediction.activation == "softmax"
+    labels = not exclusive and channels > 1
+    if profile is not None and (profile.largest_component or profile.fill_holes):
+        clean = [cleaned(profile, one.numpy(), labels=labels) for one in masks.cpu()]
+        masks = torch.from_numpy(np.stack(clean)).to(masks)
+    if labels:
+        return masks
+    return torch.stack([masks == k for k in range(1, channels if exclusive else 2)], dim=1)
 
 
 def surfaces(mask: Tensor, wanted: Tensor, tolerance: float) -> dict[str, Tensor]:

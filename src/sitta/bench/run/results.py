@@ -104,7 +104,7 @@ class Results:
 
     def ready(self, job: Job) -> bool:
         """Whether it can begin."""
-        return job.kind == "train" or self.checkpoint(job.model).exists()
+        return job.kind == "train" or job.model.given or self.checkpoint(job.model).exists()
 
     def claim(self, job: Job) -> AbstractContextManager[bool]:
         """Whether the job is ours for the block."""

@@ -7,7 +7,6 @@ import hashlib
 import inspect
 import sys
 import traceback
-import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -17,14 +16,15 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from sitta._util.devices import pick_device
 from sitta._util.threads import use_threads
 from sitta.adaptation import method
 from sitta.adaptation.sliding_window import windowed
 from sitta.data.image import Array
-from sitta.errors import InvalidSetting, SittaError, UnsupportedModel
+from sitta.errors import InvalidSetting, UnsupportedModel
+from sitta.inference.backends.weights import fill, torchscript
 from sitta.inference.pipeline import Adapt
 from sitta.inference.request import STATISTICS, Request
 from sitta.prediction.record import PredictionRecord
@@ -32,7 +32,6 @@ from sitta.prediction.scores import computed
 
 FACTORY = "package.module:factory or file.py:factory, a function that returns a network"
 RUNTIME = {"torch": str(torch.__version__)}
-NESTED = ("state_dict", "model_state_dict", "model", "net")  # where trainers keep the weights
 
 
 def adapter(
@@ -80,16 +79,12 @@ def from_factory(
         model = factory(**copy.deepcopy(dict(arguments)))
     except Exception as error:
         raise UnsupportedModel(f"{name} failed: {_told(error)}.", allowed=FACTORY) from error
-    if isinstance(model, torch.jit.ScriptModule):
-        raise UnsupportedModel(
-            f"{name} returns TorchScript, whose layers cannot be exchanged.",
-            allowed="the Python class of the network, with its state dict as weights",
-            fix="build the network that was scripted or traced, and return that",
-        )
     if not isinstance(model, nn.Module):
         raise UnsupportedModel(f"{name} returns no torch.nn.Module.", got=type(model).__name__)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise torchscript(f"What {name} returns")
     if weights is not None:
-        _fill(model, Path(weights))
+        fill(model, Path(weights))
     return model.eval()
 
 
@@ -137,65 +132,6 @@ def _told(error: Exception) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     said = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
     return f"{said} ({Path(frame.filename).name}, line {frame.lineno})"
-
-
-def _fill(model: nn.Module, path: Path) -> None:
-    tensors = {k.removeprefix("module."): v for k, v in _tensors(path).items()}
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        first = str(error).splitlines()[1:3]
-        raise UnsupportedModel(
-            f"The weights in {path} do not fit the network: {' '.join(map(str.strip, first))}"
-        ) from error
-
-
-def _tensors(path: Path) -> Mapping[str, Tensor]:
-    """Tensors by name, from a file that is never unpickled."""
-    if path.suffix == ".safetensors":
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        try:
-            return dict(load_file(path))
-        except SafetensorError as error:
-            raise SittaError(f"{path} is not a readable safetensors file ({error}).") from error
-    _require_stored(path)
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
-    except Exception as error:
-        raise SittaError(
-            f"{path} holds more than tensors, or is damaged ({type(error).__name__}).",
-            fix="save model.state_dict() alone: nothing else is unpickled here",
-        ) from error
-    for _ in NESTED:  # not for ever: a dict may hold itself
-        inner = [k for k in NESTED if isinstance(state, Mapping) and k in state]
-        state = state[inner[0]] if inner else state
-    if not isinstance(state, Mapping) or not all(
-        isinstance(k, str) and isinstance(v, Tensor) for k, v in state.items()
-    ):
-        raise SittaError(f"{path} holds no state dict.", fix="save model.state_dict()")
-    return state
-
-
-def _require_stored(path: Path) -> None:
-    """Refuse an archive that unpacks to more than it is: torch never compresses."""
-    if not zipfile.is_zipfile(path):
-        return  # of another format, which torch reads or refuses
-    try:
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise SittaError(f"{path} is a damaged archive ({error}).") from error
-    if unpacked > (size := path.stat().st_size):
-        raise SittaError(
-            f"{path} unpacks to more than torch.save writes.",
-            allowed=f"{size:,} bytes, the size of the file",
-            got=f"{unpacked:,}",
-            fix="save model.state_dict() again",
-        )
 
 
 def digest(model: nn.Module) -> str:

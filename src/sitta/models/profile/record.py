@@ -135,7 +135,9 @@ class Profile:
             tables["classes"] = [_without_none(vars(one)) for one in self.classes]
         if self.preprocess is not None:
             every = self.preprocess.as_dict()
-            told = every if self.said is None else {k: every[k] for k in every if k in self.said}
+            told = (
+                every if self.said is None else {k: v for k, v in every.items() if k in self.said}
+            )
             tables["preprocess"] = _without_none(plain(told))
         if self.trust:
             tables["trust"] = plain(self.trust)
@@ -206,7 +208,7 @@ class Profile:
         if self.preprocess is None or base is None or self.said is None:
             return self.preprocess or base
         told = self.preprocess.as_dict()
-        return changed(base, {name: told[name] for name in self.said})
+        return changed(base, {name: told[name] for name in self.said if name in told})
 
     def changed(self, **changes: Any) -> Profile:
         """With other values, as from the command line; None is no change.
@@ -245,7 +247,7 @@ class Profile:
 def changed(base: Preprocess, changes: Mapping[str, Any]) -> Preprocess:
     """Preprocessing with changes; ``fit="none"`` takes the size out unless one is given."""
     size = {"size": None} if changes.get("fit") == "none" else {}
-    return Preprocess.from_dict(merged({**base.as_dict(), **size}, changes))
+    return Preprocess.from_dict(merged(base.as_dict(), {**size, **changes}))
 
 
 def _toml(raw: bytes) -> dict[str, Any]:
