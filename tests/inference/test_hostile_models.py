@@ -167,6 +167,8 @@ def test_weights_that_unpack_to_more_than_their_file_are_refused(factory, tmp_pa
         ({"multiple": 0}, "does not tell its multiple"),
         ({"multiple": HUGE}, "does not tell its multiple"),
         ({"multiple": [2]}, "does not tell its multiple"),
+        ({"trained": 99}, "does not tell its trained"),
+        ({"trained": "first"}, "does not tell its trained"),
         ({"activation": ["sigmoid"]}, "does not tell its activation"),
         ({"card": {**CARD, "preprocess": 3}}, "entry 'preprocess'"),
         ({"card": {**CARD, "classes": 3}}, "entry 'classes'"),

@@ -58,7 +58,9 @@ def windowed(
             )
         if all(n <= w for n, w in zip(images.shape[2:], window, strict=True)):
             return method._integrated(twin, images, method._adapt(twin, images))
+        # What normalises by itself sees a window as it was trained on one.
         pools = statistics == "volume" and method.statistics == "captured"
+        pools = pools and not method.source_statistics
         slid = (_slide(method, twin, x[None], window, overlap, pools) for x in images)
         logits, distances = zip(*slid, strict=True)
         members = method.members(torch.cat(logits, dim=1), torch.cat(distances))

@@ -84,6 +84,7 @@ class Graph:
         return PredictionRecord(
             images=images,
             lambdas=np.array(lambdas),
+            trained=self.manifest.trained,
             probability=values["probability"],
             members=values.get("members"),
             entropies=values["entropies"],
