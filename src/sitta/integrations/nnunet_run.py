@@ -203,10 +203,11 @@ class CaseWorker(Worker):
         trained: TrainedFolder,
     ) -> None:
         use_threads(threads)
+        request = replace(request, method=request.method or "intent")
         self.request, self.overwrite, self.batch, self.trained = request, overwrite, 1, trained
         self.warnings: list[str] | None = []
         self.predictor = SittaPredictor(
-            method=request.method,
+            method=str(request.method),
             settings=request.settings,
             statistics=request.statistics or "volume",
             device=torch.device(pick_device(request.device)),
@@ -255,7 +256,9 @@ class CaseWorker(Worker):
         nothing = np.broadcast_to(np.float32(0), (1, *shape))
         image = Image(nothing, Geometry(shape), "nnU-Net", file.path, header=properties)
         seconds = time.perf_counter() - start
-        inverse = Preprocess(dims=3, size=None, fit="none").place(image)  # not used: nnU-Net brings it back
+        inverse = Preprocess(dims=3, size=None, fit="none").place(
+            image
+        )  # not used: nnU-Net brings it back
         return PreparedFile(file, image, data[None], inverse, seconds, digest)
 
     def predict(self, files: Sequence[PreparedFile]) -> list[FileResult]:
