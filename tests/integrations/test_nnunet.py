@@ -244,3 +244,24 @@ def test_the_command_line(tmp_path):
     done = sitta_command(*line, "--folds", "0", "--trust-checkpoint", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["counts"]["done"] == 1
+
+
+@torch.no_grad()
+def test_a_network_with_instance_norm_mixes_measured_statistics_window_by_window(tmp_path):
+    path = folder(tmp_path / "model", norm="instance", mirror=())
+    (scan,) = cases(tmp_path / "in").iterdir()
+    own, plain = predictors(path, (0,), method="source")
+    data, _ = preprocessed(own, [scan])
+    statistics = plain.measure([data + 0.5 * torch.randn_like(data)])
+    _, ours = predictors(path, (0,), settings={"source_statistics": statistics})
+    ours.predict_logits_from_preprocessed_data(data)
+    raw = ours.predictions[0]
+    assert raw.lambdas.tolist() == [0.0, 0.2, 0.4]
+    assert raw.trained == 0
+    expected = plain.predict_logits_from_preprocessed_data(data).softmax(dim=0)
+    torch.testing.assert_close(raw.members[0, 0], expected, rtol=0, atol=1e-5)
+    assert not torch.allclose(raw.members[2, 0], expected, atol=1e-3)
+    two = folder(tmp_path / "two", norm="instance", folds=(0, 1))
+    _, folds = predictors(two, (0, 1), settings={"source_statistics": statistics})
+    with pytest.raises(InvalidSetting, match="one fold"):
+        folds.predict_logits_from_preprocessed_data(data)

@@ -54,6 +54,20 @@ def test_a_size_that_fits_is_not_padded_and_others_are_by_repetition():
     assert torch.equal(y[..., 5, :], y[..., 4, :])
 
 
+def test_flat_levels_keep_the_slices():
+    net = UNet.preset("compact3d", in_channels=1, out_channels=3).eval()
+    seen = []
+    for part in net.down:
+        part.register_forward_hook(lambda _, __, y: seen.append(tuple(y.shape[2:])))
+    assert net(torch.rand(1, 1, 6, 16, 20)).shape == (1, 3, 6, 16, 20)
+    assert {(8, 16, 20), (8, 8, 10), (4, 4, 5)} == set(seen)  # six slices grow to eight
+    again = UNet(**net.config)
+    assert again.load_state_dict(net.state_dict())
+    assert "flat" not in UNet(channels=4, multipliers=(1, 2)).config
+    with pytest.raises(sitta.InvalidSetting, match="for volumes"):
+        UNet.preset("compact3d", dims=2)
+
+
 def test_volumes():
     net = UNet(1, 3, channels=4, multipliers=(1, 2), dims=3).eval()
     assert net(torch.rand(2, 1, 5, 6, 7)).shape == (2, 3, 5, 6, 7)

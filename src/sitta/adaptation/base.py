@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeVar
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sitta._util.settings import check, constraints, option
 from sitta.core.activations import ACTIVATIONS, INSIDE
+from sitta.core.calibrated_statistics import TRAINED, checked_statistics, near
 from sitta.core.census import Census, census
 from sitta.core.entropy import (
     Activation,
@@ -33,7 +34,7 @@ from sitta.core.norm_adapters import mixed_families
 from sitta.core.output import as_described, thresholds_of
 from sitta.core.twin import Output, Twin, Twins, unwrap
 from sitta.core.validate import as_batch, explain
-from sitta.errors import SittaError, UnsupportedModel
+from sitta.errors import InvalidSetting, SittaError, UnsupportedModel
 from sitta.prediction.calibration import Calibration, calibration_of
 from sitta.prediction.geometry import ImageGeometry
 from sitta.prediction.notes import Limits, require_usable
@@ -89,6 +90,9 @@ class Method(ABC):
             or a function of what it returns.
         accelerate: Whether to use the inference optimisations; False is slower, and simpler to
             debug. Results are the same up to rounding.
+        source_statistics: Experimental. Mean and variance, by layer, for InstanceNorm and GroupNorm
+            layers, which keep none; see ``sitta.core.calibrated_statistics.measure_statistics``.
+            The model as trained is then the member of lambda 0.
     """
 
     name: ClassVar[str]  # on the command line and in files; the class's in small letters
@@ -97,6 +101,7 @@ class Method(ABC):
     citation: ClassVar[str]
     needs: ClassVar[Needs]
     takes_gradients: ClassVar[bool] = False  # whether it updates parameters by gradient steps
+    takes_statistics: ClassVar[bool] = False  # whether ``source_statistics`` mean anything to it
 
     model: nn.Module = field(repr=False)
     _: KW_ONLY
@@ -107,6 +112,7 @@ class Method(ABC):
     )
     output: Output = None
     accelerate: bool = field(default=True, repr=False)
+    source_statistics: Mapping[str, Any] | None = field(default=None, repr=False)
     census: Census = field(init=False, repr=False)
     _twins: Twins = field(init=False, repr=False)
 
@@ -121,7 +127,9 @@ class Method(ABC):
             )
         check(self)
         object.__setattr__(self, "census", census(self.model))
-        problem = self.problem(self.census, self._needs)
+        self._take_statistics()
+        needs = "nothing" if self.source_statistics else self._needs
+        problem = self.problem(self.census, needs)
         if problem:
             raise UnsupportedModel(
                 f"{type(self).__name__} cannot adapt this model: {problem}.",
@@ -131,7 +139,8 @@ class Method(ABC):
         output, activation = as_described(unwrap(self.model), self.output, self.activation)
         object.__setattr__(self, "output", output)
         object.__setattr__(self, "activation", activation)
-        object.__setattr__(self, "_twins", Twins(self.model, self.output, self.accelerate))
+        how: Any = (self.output, self.accelerate, self.source_statistics)
+        object.__setattr__(self, "_twins", Twins(self.model, *how))
 
     @cached_property
     def calibration(self) -> Calibration | None:
@@ -221,6 +230,7 @@ class Method(ABC):
             require_usable(usable.cpu().numpy(), images.float().cpu().numpy())
             logits, scores = without_unusable(logits, scores, usable)
         weights, by_class = members.weights, members.class_weights
+        trained = self._trained(members.lambdas)
         each = probabilities(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
         if by_class is not None:
             probability = integrate_by_class(each, by_class, activation)
@@ -228,6 +238,9 @@ class Method(ABC):
         else:
             if weights is None:
                 masked = torch.where(usable, scores, torch.inf)
+                if self.source_statistics and trained is not None:
+                    far = ~near(logits, activation, trained) & usable[trained]
+                    masked = torch.where(far, torch.inf, masked)
                 weights = weigh(members.strategy, masked, members.topk)
             probability = integrate(each, weights, members.strategy, activation, members.ties)
         return RawPrediction(
@@ -245,11 +258,33 @@ class Method(ABC):
             activation=activation,
             codes=tuple((*c, *sorted(twin.notes)) for c in members.codes or [()] * len(images)),
             updated=self.takes_gradients,
+            trained=trained,
             distance=members.distance.cpu(),
             limits=Limits.of(getattr(unwrap(self.model), "card", None), self.calibration),
             calibration=self.calibration,
             thresholds=thresholds_of(unwrap(self.model)),
         )
+
+    @property
+    def trained_lambda(self) -> float:
+        """At which lambda the network is the model as trained."""
+        return TRAINED if self.source_statistics else 1.0
+
+    def _trained(self, lambdas: Sequence[float]) -> int | None:
+        """Which member is the model as trained; none is after updates."""
+        at = [k for k, lam in enumerate(lambdas) if lam == self.trained_lambda]
+        return at[0] if at and not self.takes_gradients else None
+
+    def _take_statistics(self) -> None:
+        """Check source statistics for layers that keep none."""
+        given = self.source_statistics
+        if given is None:
+            return
+        if not self.takes_statistics:
+            raise InvalidSetting(
+                f"{self.title} cannot mix source_statistics.", allowed="sitta.Source, sitta.InTEnt"
+            )
+        object.__setattr__(self, "source_statistics", checked_statistics(self.model, given))
 
     def _ends(self, twin: Twin, images: Tensor, members: Members, each: Tensor) -> Tensor | None:
         """Probabilities ``(2, N, C, *S)`` at lambda 1 and 0, by which expected Dice judges a mask.

@@ -12,6 +12,7 @@ from torch import Tensor
 from sitta._util.settings import LAMBDA, MOST, STEP, option
 from sitta.adaptation.base import Cost, Members, Needs
 from sitta.adaptation.source import STATISTICS, VARIANCE, GridMethod
+from sitta.core.calibrated_statistics import SHORT_GRID
 from sitta.core.entropy import Activation, in_parts
 from sitta.core.integration import STRATEGIES
 from sitta.core.members import Statistics, grid
@@ -83,8 +84,10 @@ class InTEnt(GridMethod):
 
     @property
     def grid(self) -> tuple[float, ...]:
-        """The lambdas of the members."""
-        return grid(self.step) if self.lambdas is None else tuple(self.lambdas)
+        """The lambdas of the members; few near 0 where that is the model as trained."""
+        if self.lambdas is not None:
+            return tuple(self.lambdas)
+        return SHORT_GRID if self.source_statistics else grid(self.step)
 
     @property
     def needs_own_passes(self) -> bool:

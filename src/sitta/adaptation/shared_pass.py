@@ -20,7 +20,7 @@ from sitta.prediction.prediction import Prediction, RawPrediction
 
 def shares(method: Method) -> TypeGuard[GridMethod]:
     """Whether a method asks nothing of the network but its members under captured statistics."""
-    if not isinstance(method, GridMethod) or method.needs_own_passes:
+    if not isinstance(method, GridMethod) or method.needs_own_passes or method.source_statistics:
         return False
     return method.statistics == "captured"
 

@@ -69,7 +69,8 @@ def windowed(
         if all(n <= w for n, w in zip(images.shape[2:], window, strict=True)):
             return method._integrated(twin, images, method._adapt(twin, images))
         in_layer = isinstance(chosen, GridMethod) and chosen.statistics == "in-layer"
-        pools = statistics == "volume" and not in_layer
+        # What normalises by itself sees a window as it was trained on one.
+        pools = statistics == "volume" and not in_layer and not method.source_statistics
         slid = (_slide(chosen, twin, x[None], window, overlap, pools) for x in images)
         parts, distances = zip(*slid, strict=True)
         logits, count = torch.cat(parts, dim=1), len(chosen.grid)

@@ -25,6 +25,8 @@ VARIANCE = Constraint(
 class GridMethod(Method):
     """A method that runs the model at one or several lambdas and changes nothing else."""
 
+    takes_statistics: ClassVar[bool] = True
+
     statistics: Statistics
     variance: str
     members_at_once: int | None = None

@@ -29,6 +29,9 @@ MOST = 100  # images that are looked at
 SHIFTED = 200  # shifted images in all, about
 PER_IMAGE = (2, 12)  # shifted images of one image, at least and at most
 SUBJECTS = 10  # fewest whose mean image or mean shape can be kept of private images
+# Share of the usual plausibility that a shape must reach where the model as trained finds nothing:
+# on slices outside the cord, what members invent has less, and what they recover elsewhere more.
+PLAUSIBLE = 0.85
 JITTERED = 2  # copies of each mask, moved a little, that a shape prior also learns from
 
 
@@ -71,8 +74,8 @@ def calibrate(
             the image as it is serves as the reference.
         subjects: Whose image each is; every image its own subject if not given.
         classes: Names of the foreground classes.
-        public: The images are public. Otherwise the mean image and the mean shapes of fewer than
-            ten subjects are not kept, since they could show a person.
+        public: The images are public. Otherwise mean shapes of fewer than ten subjects are not
+            kept, since they could show a person; their mean image never is.
         seed: Of the synthetic shifts.
         watch: Is told how many images are done, and of how many.
         **settings: ``output`` and ``activation``, as for any method.
@@ -88,7 +91,7 @@ def calibrate(
     chosen = _chosen(owners, seed)
     references = _references(model, images, masks, settings)[chosen]
     images, owners = images[chosen], [owners[i] for i in chosen]
-    people = len(set(owners if subjects is not None else range(len(images))))
+    people = len({subjects[i] for i in chosen}) if subjects is not None else len(images)
     safe = public or people >= SUBJECTS
     names = _names(classes, references.shape[1])
     priors = [_prior(references[:, n], seed) if safe else None for n in range(len(names))]
@@ -99,7 +102,8 @@ def calibrate(
         labelled=masks is not None,
         weights=fingerprint(model),
         classes=found,
-        inputs=fit_inputs(images.numpy(), keep_image=safe),
+        # A mean of few subjects would not say what images of others look like, either.
+        inputs=fit_inputs(images.numpy(), keep_image=people >= SUBJECTS),
     )
     adapt = Adapt(model, profile=start, **settings)
     looks = list(_looks(adapt, images, references, owners, seed, watch))
@@ -265,7 +269,10 @@ def _class(known: ClassCalibration, n: int, looks: Sequence[_Look]) -> ClassCali
         owners = [looks[i].owner for i in shows]
         area = float(np.median([looks[i].area[n] for i in shows]))
         model = fit_dice(scores, np.array([final[i] for i in shows]), owners, area)
-    return replace(known, adapts=adapts, gain=round(gain, 5), dice=model)
+    usual = [look.evidence[n]["shape"] for look in looks if not look.kinds and look.area[n] > 0]
+    least = PLAUSIBLE * float(np.median(usual)) if known.prior and usual else 0.0
+    kept: dict[str, Any] = {"gain": round(gain, 5), "plausible": round(least, 4)}
+    return replace(known, adapts=adapts, dice=model, **kept)
 
 
 def _by_owner(looks: Sequence[_Look]) -> Iterator[tuple[str, list[_Look]]]:

@@ -14,9 +14,6 @@ Array = NDArray[Any]
 Evidence = Mapping[str, Array]
 FOLDS = 5
 NEIGHBOURS = 0.15  # share of the masks, nearest in quality, whose spread is the interval
-# Share of the weights that is spread evenly: synthetic shifts keep the anatomy, so they flatter
-# scores that another anatomy moves.
-EVEN = 0.5
 FEWEST = 30  # masks to fit on
 
 
@@ -39,12 +36,11 @@ def fit_dice(evidence: Evidence, dice: Array, owners: Sequence[Any], area: float
             apart[inside] = _by_score(curves, evidence, inside)
     curves = _curves(names, evidence, dice, np.ones(len(dice), bool))
     rows = np.isfinite(apart).all(axis=1)
-    weights = (1 - EVEN) * _weights(apart[rows], dice[rows]) + EVEN / len(names)
-    quality = (apart[rows] * weights).sum(axis=1)
-    low, middle, high = _interval(quality, dice[rows])
-    kept = {name: round(float(w), 4) for name, w in zip(names, weights, strict=True) if w > 1e-3}
-    chosen = {name: curves[name] for name in kept}
-    return DiceModel(chosen, kept, low, middle, high, area)
+    low, middle, high = _interval(apart[rows].mean(axis=1), dice[rows])
+    # All scores count alike: synthetic shifts keep the anatomy, so fitted weights would flatter
+    # scores that another anatomy moves.
+    weights = dict.fromkeys(names, 1 / len(names))
+    return DiceModel(curves, weights, low, middle, high, area)
 
 
 def _folds(owners: Sequence[Any]) -> Array:
@@ -65,18 +61,6 @@ def _curves(names: Sequence[str], evidence: Evidence, dice: Array, rows: Array) 
 def _by_score(curves: Mapping[str, Curve], evidence: Evidence, rows: Array) -> Array:
     each = [curve(oriented(name, evidence[name][rows])) for name, curve in curves.items()]
     return np.stack(each, axis=1)
-
-
-def _weights(apart: Array, dice: Array, steps: int = 2000) -> Array:
-    """Weights >= 0 that sum to 1 and bring the mean nearest to the Dice; multiplicative updates."""
-    count = apart.shape[1]
-    weights = np.full(count, 1 / count)
-    scale = 1.0 / max(float(np.square(apart).mean()), 1e-9)
-    for _ in range(steps):
-        slope = ((apart @ weights - dice)[:, None] * apart).mean(axis=0)
-        weights = weights * np.exp(-scale * (slope - slope @ weights))
-        weights /= weights.sum()
-    return weights
 
 
 def _interval(quality: Array, dice: Array) -> tuple[Curve, Curve, Curve]:

@@ -35,7 +35,7 @@ def train(
     plane: Annotated[Text, option(DATA, "axial, coronal or sagittal slices.")] = None,
     scale: Annotated[Text, option(DATA, "min-max, z-score or none.")] = None,
     dims: Annotated[Whole, option(DATA, "2 images or slices, 3 volumes.")] = None,
-    preset: Annotated[str, option(NET, "compact, paper or reference.")] = "compact",
+    preset: Annotated[str, option(NET, "compact, compact3d, paper or reference.")] = "compact",
     recipe: Annotated[str, option(RECIPE, "paper, or fast for machines without a GPU.")] = "paper",
     rate: Annotated[Real, option(RECIPE, "Learning rate; of one-cycle, its peak.")] = None,
     schedule: Annotated[Text, option(RECIPE, "constant or one-cycle.")] = None,
@@ -64,6 +64,7 @@ def train(
     changes = o.given(rate=rate, schedule=schedule, batch=batch, epochs=epochs, steps=steps)
     changes |= o.given(momentum=momentum, bce=bce, dice=dice, validation=validation)
     changes |= o.given(patience=patience, augment=augment, seed=seed)
+    dims = 3 if dims is None and preset == "compact3d" else dims
     if patience == 0:
         changes["patience"] = None
     if epochs is not None and steps is None:

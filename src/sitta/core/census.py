@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.parameter import is_lazy
 
 from sitta.core import norm_adapters
 from sitta.core.norm_adapters import NormAdapter, norm_layers
@@ -112,5 +113,7 @@ def _use(module: nn.Module, adapter: NormAdapter) -> str:
         return "left alone"
     if source is None:
         return "per image"
+    if source[0].is_meta or is_lazy(source[0]):  # no values yet
+        return "untrained"
     initial = not source[0].any() and bool((source[1] == 1).all())
     return "untrained" if initial else "mixed"

@@ -92,12 +92,13 @@ class StatisticsMixer:
             below = (self._depths > self.served).view(-1, 1, 1)
             self._set(torch.where(below, 1.0, self._asked))
         self.served += 1
-        fold, source = self._fold(layer, x), layer.adapter.source(layer)
+        fold, source = self._fold(layer, x), layer.source
+        seen = layer.adapter.grouped(layer, x)
         if source is None:
-            mean, var, _ = row_moments(x, fold)  # no source to mix with: each row by itself
+            mean, var, _ = row_moments(seen, fold)  # no source to mix with: each row by itself
         else:
-            source = source[0].to(precise(x)), source[1].to(precise(x))  # (C,) each
-            mean, var = self._mixed(layer, source, x, fold)  # (R*N, C)
+            source = source[0].to(x.device, precise(x)), source[1].to(x.device, precise(x))
+            mean, var = self._mixed(layer, source, seen, fold)  # (R*N, C)
         if fold > 1:
             mean, var = (t.repeat_interleave(fold, dim=0) for t in (mean, var))
         return layer.adapter.normalise(layer, x, mean, var, out)
@@ -166,6 +167,12 @@ class MixedNorm(nn.Module):
     mixing: StatisticsMixer
     label: str
     served: int
+    given: Pair | None  # source statistics of a calibration, for a layer that keeps none
+
+    @property
+    def source(self) -> Pair | None:
+        """Mean and variance ``(C,)`` of the source; None if there are none."""
+        return self.adapter.source(self) if self.given is None else self.given
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise each row with its own mixed statistics."""
@@ -241,7 +248,13 @@ class _Routed(TorchFunctionMode):
         return input if alike and training == (running_mean is None) else None
 
 
-def mix_norm(layer: nn.Module, adapter: NormAdapter, mixing: StatisticsMixer, label: str) -> None:
+def mix_norm(
+    layer: nn.Module,
+    adapter: NormAdapter,
+    mixing: StatisticsMixer,
+    label: str,
+    given: Pair | None = None,
+) -> None:
     """Turn a normalisation layer, in place, into a ``MixedNorm`` of the same tensors and hooks."""
-    how = {"adapter": adapter, "mixing": mixing, "label": label, "served": 0}
+    how = {"adapter": adapter, "mixing": mixing, "label": label, "served": 0, "given": given}
     specialise(layer, MixedNorm, "Mixed", adapter.base(type(layer)), **how)

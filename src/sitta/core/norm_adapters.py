@@ -30,6 +30,8 @@ class NormAdapter:
     ranks: ClassVar[Mapping[type[nn.Module], int]] = {}  # spatial dimensions of these classes
     running: ClassVar[tuple[str, ...]] = ("running_mean", "running_var")  # buffers
     mixes: ClassVar[bool] = False  # whether a lambda mixes them with the statistics of the image
+    # Whether statistics from elsewhere can be mixed with the image's where it keeps none itself.
+    calibrates: ClassVar[bool] = False
     # Whether ONNX's BatchNormalization computes the same from ``source``, ``affine`` and ``eps``;
     # if not, ``sitta export`` refuses models with such a layer.
     exports: ClassVar[bool] = True
@@ -46,6 +48,10 @@ class NormAdapter:
     def features(self, layer: Any) -> int:
         """How many channels it normalises."""
         return int(layer.num_features)
+
+    def statistics(self, layer: Any) -> int:
+        """How many means and variances it normalises by."""
+        return self.features(layer)
 
     def buffers(self, layer: Any) -> list[Tensor]:
         """Its running statistics as it keeps them."""
@@ -64,6 +70,10 @@ class NormAdapter:
     def affine(self, layer: Any) -> tuple[Tensor | None, Tensor | None]:
         """Scale and shift ``(C,)``."""
         return layer.weight, layer.bias
+
+    def grouped(self, layer: Any, x: Tensor) -> Tensor:
+        """Activations ``(R, C, *S)`` with an axis of what shares a mean and a variance second."""
+        return x
 
     def eps(self, layer: Any) -> float:
         """What is added to the variance."""
@@ -110,6 +120,7 @@ class InstanceNorm(NormAdapter):
 
     family = "InstanceNorm"
     kinds = (_InstanceNorm,)
+    calibrates = True
     ranks: ClassVar = {nn.InstanceNorm1d: 1, nn.InstanceNorm2d: 2, nn.InstanceNorm3d: 3}
     mixes = True
 
@@ -133,14 +144,32 @@ class InstanceNorm(NormAdapter):
 
 
 class GroupNorm(NormAdapter):
-    """GroupNorm."""
+    """GroupNorm, whose channels share a mean and a variance in groups."""
 
     family = "GroupNorm"
     kinds = (nn.GroupNorm,)
+    calibrates = True
 
     def features(self, layer: Any) -> int:
         """Its channels."""
         return int(layer.num_channels)
+
+    def statistics(self, layer: Any) -> int:
+        """Its groups."""
+        return int(layer.num_groups)
+
+    def grouped(self, layer: Any, x: Tensor) -> Tensor:
+        """``(R, G, C / G, *S)``."""
+        groups: Tensor = x.unflatten(1, (layer.num_groups, -1))
+        return groups
+
+    def normalise(
+        self, layer: Any, x: Tensor, mean: Tensor, var: Tensor, out: Tensor | None = None
+    ) -> Tensor:
+        """As of its channels, each with the statistics ``(R, G)`` of its group."""
+        each = int(layer.num_channels // layer.num_groups)
+        mean, var = (t.repeat_interleave(each, dim=1) for t in (mean, var))
+        return super().normalise(layer, x, mean, var, out)
 
 
 class LayerNorm(NormAdapter):
@@ -168,6 +197,11 @@ def norm_layers(root: nn.Module) -> Iterator[tuple[str, nn.Module, NormAdapter]]
         adapter = adapter_of(module)
         if adapter is not None:
             yield name, module, adapter
+
+
+def calibrated_families() -> str:
+    """The kinds that statistics of a calibration can be mixed in, in words."""
+    return " or ".join(a.family for a in ADAPTERS if a.calibrates)
 
 
 def mixed_families() -> str:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from sitta.core.accel.optimizer import Optimizer
 from sitta.core.capture import CapturedStatistics
 from sitta.core.moments import divergence, precise
-from sitta.core.norm import MixedNorm, Pool, StatisticsMixer, mean_distance, mix_norm
+from sitta.core.norm import MixedNorm, Pair, Pool, StatisticsMixer, mean_distance, mix_norm
 from sitta.core.norm_adapters import mixed_families, norm_layers
 from sitta.core.parameters import ParameterSubstitution
 from sitta.errors import InvalidSetting, UnsupportedModel
@@ -42,12 +42,13 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 def twin(
-    model: nn.Module, mixing: StatisticsMixer
+    model: nn.Module, mixing: StatisticsMixer, sources: Mapping[str, Pair] | None = None
 ) -> tuple[nn.Module, list[tuple[Tensor, Tensor]]]:
     """A copy of the module tree that shares every parameter and all statistics with ``model``.
 
     Layers with statistics to mix ask ``mixing``; it is in evaluation mode; other buffers are its
-    own. Returns the twin, without the model's wrapper, and its own buffers, each with the model's.
+    own. ``sources`` gives a mean and a variance to layers that keep none, by their names. Returns
+    the twin, without the model's wrapper, and its own buffers, each with the model's.
     """
     root = unwrap(model)
     _require_copyable(root)
@@ -69,6 +70,8 @@ def twin(
     for name, layer, adapter in norm_layers(other):
         if adapter.replaces(layer):
             mix_norm(layer, adapter, mixing, name)
+        elif sources and name in sources:
+            mix_norm(layer, adapter, mixing, name, sources[name])
     pairs = [(memo[id(b)], b) for b in root.buffers() if memo.get(id(b), b) is not b]
     return other, pairs
 
@@ -118,16 +121,22 @@ def _memo(root: nn.Module) -> dict[int, Any]:
 class Twin:
     """One twin of a model and the passes it can make; the arguments are those of ``Method``."""
 
-    def __init__(self, model: nn.Module, output: Output = None, accelerate: bool = True) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        output: Output = None,
+        accelerate: bool = True,
+        sources: Mapping[str, Pair] | None = None,
+    ) -> None:
         self._model, self._output = model, output
         self._mixing = StatisticsMixer()
-        self.module, self._private = twin(model, self._mixing)
+        self.module, self._private = twin(model, self._mixing, sources)
         self._optimizer = Optimizer(self.module) if accelerate else None
         self._parameters = ParameterSubstitution(self.module)
         self._channels_last = accelerate  # until the model refuses it
         norms = [m for m in self.module.modules() if isinstance(m, MixedNorm)]
         self._features = sum(m.adapter.features(m) for m in norms)
-        self._mixes = any(m.adapter.source(m) is not None for m in norms)
+        self._mixes = any(m.source is not None for m in norms)
         self._tensors = tuple(chain(model.parameters(), model.buffers()))
 
     @property
@@ -151,9 +160,10 @@ class Twin:
         for label, mean, var in captured:
             layer = self.module.get_submodule(label)
             assert isinstance(layer, MixedNorm)  # noqa: S101
-            source = layer.adapter.source(layer)
+            source = layer.source
             if source is not None:
-                distances.append(divergence(mean, var, *source, layer.adapter.eps(layer)))
+                known = (source[0].to(mean), source[1].to(mean))
+                distances.append(divergence(mean, var, *known, layer.adapter.eps(layer)))
         return mean_distance(distances, self.distance)
 
     def is_stale(self) -> bool:
@@ -275,8 +285,14 @@ def _describe(raw: Any) -> str:
 class Twins:
     """A pool of twins of one model, each used by one thread at a time."""
 
-    def __init__(self, model: nn.Module, output: Output = None, accelerate: bool = True) -> None:
-        self._new = partial(Twin, model, output, accelerate)
+    def __init__(
+        self,
+        model: nn.Module,
+        output: Output = None,
+        accelerate: bool = True,
+        sources: Mapping[str, Pair] | None = None,
+    ) -> None:
+        self._new = partial(Twin, model, output, accelerate, sources)
         self._free: deque[Twin] = deque([self._new()])
 
     @contextmanager

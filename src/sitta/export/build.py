@@ -101,7 +101,9 @@ def write(
     )
     model.producer_name = "sitta"
     settings = {name: getattr(method, name) for name in constraints(method) if name not in NOT_KEPT}
-    manifest = Manifest(__version__, method.name, settings, method.grid, activation, card, multiple)
+    trained = method._trained(method.grid)
+    about = (__version__, method.name, settings, method.grid, activation, card, multiple, trained)
+    manifest = Manifest(*about)
     onnx.helper.set_model_props(model, manifest.write())
     pre = Preprocess.from_dict(card["preprocess"]) if "preprocess" in card else None
     size = _size(shape, pre, rank, multiple)
@@ -135,6 +137,11 @@ def require_exportable(method: InTEnt) -> None:
         raise InvalidSetting(
             f"The strategy '{method.strategy}' needs gradients, which an ONNX graph cannot take.",
             allowed=", ".join(shared_strategies()),
+        )
+    if method.source_statistics:
+        raise InvalidSetting(
+            "An ONNX graph holds no source_statistics: its layers are BatchNorm.",
+            fix="run this model in Python",
         )
     if method.census.parameters * 4 >= LIMIT:
         raise UnsupportedModel(

@@ -49,7 +49,7 @@ def images(
     odd = 3 if pads and multiple > 1 else 0  # sides that do not fit
     if size is not None:
         sizes = [_within(size, most, 1 if pads else multiple) for most in MOST]
-        sizes[1] = [*sizes[1][:-1], sizes[1][-1] + multiple - odd]
+        sizes[1] = [*sizes[1][:-1], max(1, sizes[1][-1] + multiple - odd)]
     else:
         maps = 4 if rank < 3 else 2  # a single value in the deepest map has no variance
         side = multiple * max(maps, -(-16 // multiple))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from typing import Any
@@ -19,6 +19,7 @@ from torch import Tensor
 from sitta.adaptation import method as method_of
 from sitta.adaptation.source import GridMethod
 from sitta.core.accel import budget
+from sitta.core.calibrated_statistics import measure_statistics
 from sitta.core.capture import CapturedStatistics
 from sitta.core.entropy import probabilities
 from sitta.core.integration import shared_strategies
@@ -111,13 +112,33 @@ class SittaPredictor(nnUNetPredictor):  # type: ignore[misc]  # nnU-Net has no t
         if input_image is not self._case or len(self.predictions) == len(self.list_of_parameters):
             self.predictions, self._case = [], input_image
         self.predictions.append(raw)
-        return to_logits(raw.probability, raw.activation)[0]
+        # A member alone keeps its logits, which say more than single precision does near 0 and 1.
+        alone = len(logits) == 1
+        return logits[0, 0] if alone else to_logits(raw.probability, raw.activation)[0]
+
+    def measure(self, cases: Iterable[Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+        """Statistics of layers that keep none, over the windows of preprocessed in-domain cases.
+
+        For ``settings={"source_statistics": ...}``; of the fold that is loaded.
+        """
+        patch, windows = self.configuration_manager.patch_size, list[Tensor]()
+        for case in cases:
+            data, _ = pad_nd_image(case, patch, "constant", {"value": 0}, True, None)
+            cuts = self._internal_get_sliding_window_slicers(data.shape[1:])
+            windows += [data[cut].float() for cut in cuts]
+        return measure_statistics(self.network.to(self.device), windows)
 
     def _fitted(self) -> GridMethod:
         """The method on this network; its twin shares the tensors that each fold is loaded into."""
         if self._adapt is None or self._adapt.model is not self.network:
             activation = "sigmoid" if self.label_manager.has_regions else "softmax"
             settings = {**self.settings, "activation": activation}
+            if len(self.list_of_parameters) > 1 and settings.get("source_statistics"):
+                raise InvalidSetting(
+                    "source_statistics belong to the weights of one fold.",
+                    got=f"{len(self.list_of_parameters)} folds",
+                    fix="predict with the fold that they were measured on",
+                )
             adapt = method_of(self.method, self.network, **settings)
             if not isinstance(adapt, GridMethod) or adapt.needs_own_passes:
                 raise InvalidSetting(
@@ -154,7 +175,7 @@ class _Case:
 
     def members(self, pools: bool, device: torch.device) -> tuple[Tensor, Tensor]:
         """Logits ``(K, 1, C, *S)``, averaged over views and windows, and the distance ``(1,)``."""
-        pools = pools and self.adapt.rows.captured
+        pools = pools and self.adapt.rows.captured and not self.adapt.source_statistics
         total, distances = None, []
         count = torch.zeros(self.data.shape[1:])
         for view in self.views:

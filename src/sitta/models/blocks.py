@@ -82,19 +82,20 @@ class Attention(nn.Module):
 
 
 class Down(nn.Sequential):
-    """Half the resolution by a convolution of stride 2."""
+    """Half the resolution by a convolution of stride 2; ``flat`` keeps the number of slices."""
 
-    def __init__(self, dims: int, channels: int) -> None:
+    def __init__(self, dims: int, channels: int, *, flat: bool = False) -> None:
         super().__init__()
-        self.conv = CONV[dims](channels, channels, 3, stride=2, padding=1)
+        stride = (1, 2, 2) if flat else 2
+        self.conv = CONV[dims](channels, channels, 3, stride=stride, padding=1)
 
 
 class Up(nn.Sequential):
-    """Twice the resolution by the nearest neighbour, then a convolution."""
+    """Twice the resolution by the nearest neighbour, then a convolution; ``flat`` as of Down."""
 
-    def __init__(self, dims: int, channels: int) -> None:
+    def __init__(self, dims: int, channels: int, *, flat: bool = False) -> None:
         super().__init__()
-        self.repeat = nn.Upsample(scale_factor=2.0)
+        self.repeat = nn.Upsample(scale_factor=(1.0, 2.0, 2.0) if flat else 2.0)
         self.conv = CONV[dims](channels, channels, 3, padding=1)
 
 

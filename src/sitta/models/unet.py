@@ -20,6 +20,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "compact": {"channels": 16, "multipliers": (1, 2, 4, 4), "blocks": 1},
     "paper": {"channels": 64, "multipliers": (1, 2, 4, 8), "dropout": 0.1},
     "reference": {"channels": 64, "multipliers": (1, 2, 4, 8), "full_blocks": False},
+    "compact3d": {"channels": 12, "multipliers": (1, 2, 4), "blocks": 1, "dims": 3, "flat": 1},
 }
 _width = partial(Constraint, low=1, high=1024, whole=True)
 BOUNDS = {  # a card may come from anyone: what is built stays small until its weights are there
@@ -31,6 +32,7 @@ BOUNDS = {  # a card may come from anyone: what is built stays small until its w
     "heads": _width("attention heads"),
     "dropout": Constraint("dropout in training", low=0, high=1),
     "dims": Constraint("of an image", low=2, high=3, whole=True),
+    "flat": Constraint("levels that keep the number of slices", low=0, high=10, whole=True),
 }
 LEVELS = 10  # halvings of the sides
 
@@ -50,6 +52,8 @@ class UNet(nn.Module):
         full_blocks: Both halves of each residual block, or the first one alone.
         dropout: Dropout in the second half, in training.
         dims: 2 for images, 3 for volumes.
+        flat: Levels, from the finest on, that halve rows and columns of a volume, and not its
+            slices: for slices that are far apart.
 
     Example:
         >>> net = UNet.preset("compact", in_channels=1, out_channels=1)
@@ -68,10 +72,13 @@ class UNet(nn.Module):
         full_blocks: bool = True,
         dropout: float = 0.0,
         dims: int = 2,
+        flat: int = 0,
     ) -> None:
         super().__init__()
         self.config = {k: v for k, v in locals().items() if k not in ("self", "__class__")}
         self._check()
+        if not flat:  # as configurations were before there were such levels
+            del self.config["flat"]
         self.config["multipliers"] = tuple(multipliers)
         self.stride = 2 ** (len(multipliers) - 1)
         widths = [channels * m for m in multipliers]
@@ -87,7 +94,7 @@ class UNet(nn.Module):
                 self.down.append(nn.Sequential(*block(now, width, level)))
                 skips.append(now := width)
             if level < len(widths) - 1:
-                self.down.append(Down(dims, now))
+                self.down.append(Down(dims, now, flat=level < flat))
                 skips.append(now)
         deepest = len(widths) - 1
         self.middle = nn.Sequential(*block(now, now, deepest), *block(now, now, 0)[:1])
@@ -97,7 +104,7 @@ class UNet(nn.Module):
                 parts = block(now + skips.pop(), width, level)
                 now = width
                 if level and i == blocks:
-                    parts.append(Up(dims, now))
+                    parts.append(Up(dims, now, flat=level <= flat))
                 self.up.append(nn.Sequential(*parts))
         self.head = norm_silu_conv(dims, now, out_channels, zero=True)
 
@@ -122,8 +129,9 @@ class UNet(nn.Module):
     def preset(cls, name: str, in_channels: int = 1, out_channels: int = 1, **more: Any) -> UNet:
         """A network by name; ``more`` are other arguments of ``UNet``.
 
-        ``compact`` has 16 channels, for CPUs; ``paper`` has 64 and full residual blocks;
-        ``reference`` is the network that the published code runs.
+        ``compact`` has 16 channels, for CPUs; ``compact3d`` is for volumes whose slices are far
+        apart; ``paper`` has 64 channels and full residual blocks; ``reference`` is the network that
+        the published code runs.
         """
         if name not in PRESETS:
             raise unknown_name("preset", name, PRESETS)
@@ -154,6 +162,8 @@ class UNet(nn.Module):
             raise InvalidSetting(
                 "full_blocks is out of range.", allowed="True or False", got=shown(c["full_blocks"])
             )
+        if c["flat"] and c["dims"] != 3:
+            raise InvalidSetting("flat levels are for volumes.", got=f"dims={c['dims']}")
         if len(c["multipliers"]) > LEVELS:
             raise InvalidSetting(
                 "multipliers holds too many levels.",

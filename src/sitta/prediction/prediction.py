@@ -156,6 +156,18 @@ class Prediction:
         change = self.record.change
         return None if change is None else self._drop(self._tensor(change))
 
+    @cached_property
+    def expected_dice(self) -> Tensor | None:
+        """``(N,)`` the Dice to expect, mean over classes; None without a calibration."""
+        known = self.record.expected_dice
+        return None if known is None else self._drop(self._tensor(known[0]))
+
+    @cached_property
+    def expected_interval(self) -> Tensor | None:
+        """``(2, N)`` the ends of its 80 % interval."""
+        known = self.record.expected_dice
+        return None if known is None else self._drop(self._tensor(known[1:]), 1)
+
     @property
     def notes(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
         """Codes of the notes on each image; ``sitta.prediction.notes.NOTES`` explains them."""

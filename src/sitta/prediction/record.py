@@ -54,7 +54,8 @@ class MethodOutput(Generic[T]):
     ends: T | None  # (2, N, C, *S) probabilities at lambda 1 and 0, if there is a calibration
     calibration: Calibration | None  # what is known of the model in-domain
     thresholds: tuple[float | None, ...] = ()  # of the classes, if the model's profile has any
-    updated: bool = False  # whether parameters were changed: no member is the unadapted model
+    updated: bool = False  # whether parameters were changed
+    trained: int | None = None  # which member is the model as trained; None if no member is
 
     def pick(self, at: slice) -> Self:
         """The part that is about some of the images."""
@@ -95,8 +96,10 @@ class PredictionRecord(MethodOutput[Array]):
         whole: Any = self
         names = ("lambdas", "entropies", "weights", "usable", "ran", "members")
         held = {name: getattr(whole, name) for name in names}
-        cut: dict[str, Any] = {k: None if v is None else v[chosen] for k, v in held.items()}
-        return replace(self, **cut, names=tuple(self.names[k] for k in chosen))
+        cut: dict[str, Any] = {n: None if v is None else v[chosen] for n, v in held.items()}
+        kept = [int(k) for k in chosen]
+        cut["trained"] = kept.index(self.trained) if self.trained in kept else None
+        return replace(self, **cut, names=tuple(self.names[k] for k in kept))
 
     @cached_property
     def input_codes(self) -> list[tuple[str, ...]]:
@@ -133,11 +136,11 @@ class PredictionRecord(MethodOutput[Array]):
         flat = labels(maps, self.activation, self.thresholds)
         return flat.reshape(*self.members.shape[:2], *flat.shape[1:])
 
-    @cached_property
+    @property
     def anchor(self) -> int | None:
-        """The member that is the model as trained: lambda 1, nothing updated, all of it finite."""
-        candidates = np.flatnonzero((self.lambdas == 1) & self.usable.all(axis=1))
-        return None if self.updated or not len(candidates) else int(candidates[0])
+        """The member that is the model as trained, if one is and all of it is finite."""
+        at = self.trained
+        return None if at is None or not self.usable[at].all() else at
 
     @cached_property
     def source_mask(self) -> Array | None:

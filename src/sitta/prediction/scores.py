@@ -43,6 +43,7 @@ class Score:
     tensor: Compute | None = None
     compares: bool = False  # members, and so says nothing about a single one
     before: str = ""  # the score that is the same of the unadapted model
+    ends: tuple[str, ...] = ()  # the scores that are the ends of its interval
 
     def of(self, record: PredictionRecord) -> Array:
         """Its value for each image of a record, ``(N,)``; NaN where it is not known."""
@@ -107,6 +108,7 @@ SCORES: dict[str, Score] = {
             _expected(0),
             digits=2,
             unknown="not calibrated",
+            ends=("expected_dice_low", "expected_dice_high"),
         ),
         Score(
             "expected_dice_low",
@@ -217,9 +219,9 @@ def every() -> tuple[Score, ...]:
 
 
 def shown() -> tuple[Score, ...]:
-    """The scores to list for people: one that is another's ``before`` stands beside that one."""
-    earlier = {score.before for score in SCORES.values()}
-    return tuple(score for score in every() if score.name not in earlier)
+    """The scores to list for people: one that belongs to another stands beside that one."""
+    beside = {name for score in SCORES.values() for name in (score.before, *score.ends)}
+    return tuple(score for score in every() if score.name not in beside)
 
 
 def computed() -> dict[str, Compute]:
@@ -230,4 +232,7 @@ def computed() -> dict[str, Compute]:
 def score_text(score: Score, row: Mapping[str, Any], both: str = "{before} → {after}") -> str:
     """A score of a row for people, with that of the unadapted model if there is one."""
     before, after = row.get(score.before), score.text(row.get(score.name))
+    if score.ends and row.get(score.name) is not None:
+        low, high = (score.text(row.get(name)) for name in score.ends)
+        after = f"{after} ({low} to {high})"
     return after if before is None else both.format(before=score.text(before), after=after)

@@ -36,7 +36,7 @@ class Job:
     """What one worker does at a time: train a model, or fill cells of one target."""
 
     model: Model
-    kind: str  # train; members, which share one pass; methods; or sweep
+    kind: str  # train; members, which share one pass; complete; methods; or sweep
     target: str = ""
     cells: tuple[Cell, ...] = ()
     drawn: bool = False  # on the draw alone
@@ -97,7 +97,7 @@ def _is_swept(plan: Plan, model: Model) -> bool:
 
 
 def _jobs(plan: Plan, model: Model, kind: str, asked: list[MethodRequest]) -> Iterator[Job]:
-    drawn = kind != "members"
+    drawn = kind not in ("members", "complete")
     known = plan.given_model(model).source if model.given else None
     for domain in plan.task(model.task).domains:
         if domain.name == model.source and (drawn or not plan.in_domain):
@@ -117,8 +117,9 @@ def requests(plan: Plan) -> dict[str, list[MethodRequest]]:
         "members": [
             *(MethodRequest("source", {"lam": lam}) for lam in plan.lambdas),
             *(MethodRequest("intent", {"strategy": name, **step}) for name in plan.strategies),
-            MethodRequest(ORACLE),
+            *([MethodRequest(ORACLE)] if plan.strategies else []),  # it needs the whole grid
         ],
+        "complete": plan.complete,
         "methods": plan.requests,
         "sweep": [
             MethodRequest("intent", {"strategy": name, "lambdas": even(count)})

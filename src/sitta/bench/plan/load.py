@@ -88,9 +88,10 @@ def _plan(table: PlanTable, path: Path, data: str | Path | None, text: str) -> P
         with at("tasks", name):
             tasks.append(_task(its, name, root, table.images_per_target))
     requests: list[MethodRequest] = []
+    complete: list[MethodRequest] = []
     for number, asked in enumerate(table.methods):
         with at("methods", number):
-            requests += _requests(asked)
+            (complete if asked.every_image else requests).extend(_requests(asked))
     if table.sweep:
         with at("sweep"):
             _check_sweep(table.sweep, table)
@@ -104,6 +105,7 @@ def _plan(table: PlanTable, path: Path, data: str | Path | None, text: str) -> P
         _trainings(table),
         **dict(table.members),
         requests=tuple(requests),
+        complete=tuple(complete),
         sweep=table.sweep,
         retrained=tuple(table.retrained),
         given=tuple(given),

@@ -149,6 +149,7 @@ class MethodTable(Table):
     lambdas: Lambdas = ()
     settings: dict[str, Any] = {}
     default: bool | None = None
+    every_image: bool = False  # also in-domain; else on the draw
 
 
 class Sweep(Table):
@@ -242,6 +243,7 @@ class Plan:
     strategies: tuple[str, ...] = shared_strategies()  # of InTEnt, on all images
     step: float = 0.2  # of the grid of InTEnt and of the oracle
     requests: tuple[MethodRequest, ...] = ()  # costly methods, on the draw
+    complete: tuple[MethodRequest, ...] = ()  # methods on all images
     sweep: Sweep | None = None  # on the draw
     retrained: tuple[Retrained, ...] = ()
     given: tuple[GivenModel, ...] = ()  # models that are not trained here

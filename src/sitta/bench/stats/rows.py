@@ -12,7 +12,7 @@ import pandas as pd
 from sitta._util.files import atomic_write
 from sitta.bench import variant
 from sitta.errors import SittaError
-from sitta.prediction.scores import DOUBT, SCORES, shown
+from sitta.prediction.scores import DOUBT, SCORES, every
 
 
 class Metric(NamedTuple):
@@ -35,7 +35,8 @@ CELL = (*SPLIT, "repeat")  # what a run computes at once
 VARIANT = variant.COLUMNS
 # Which image, and whether it is in the seeded draw that gradient methods are run on.
 IMAGE = ("image", "slice", "drawn")
-_SCORES = [score.name for score in shown() if score is not DOUBT]
+_BEFORE = {score.before for score in SCORES.values()}
+_SCORES = [score.name for score in every() if score is not DOUBT and score.name not in _BEFORE]
 # The change stays last, as in the results that are published.
 TRUST = (*sorted(_SCORES, key="change".__eq__), "notes")
 COLUMNS = (*CELL, *VARIANT, *IMAGE, *METRICS, *TRUST, "seconds")

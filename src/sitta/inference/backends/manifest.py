@@ -31,6 +31,7 @@ class Manifest:
     activation: str  # how logits became probabilities
     card: dict[str, Any]  # of the checkpoint: source, preprocessing, classes, limits of trust
     multiple: int = 1  # what the sides of an image must be multiples of
+    trained: int | None = None  # which member is the model as trained; None if no member is
 
     def write(self) -> dict[str, str]:
         """As properties of a file, from which ``read`` gets it back."""
@@ -114,6 +115,8 @@ class Manifest:
             wrong = ["lambdas"]
         if not MULTIPLE.accepts(values.get("multiple", 1)):
             wrong.append("multiple")
+        if not wrong and _trained(values) not in (None, *range(len(values["lambdas"]))):
+            wrong.append("trained")
         if wrong or values["activation"] not in ("sigmoid", "softmax"):
             raise UnsupportedModel(
                 f"{path} does not tell its {', '.join(wrong) or 'activation'}.", fix=EXPORT_AGAIN
@@ -123,8 +126,15 @@ class Manifest:
             version=str(values.get("version", "")),
             lambdas=tuple(map(float, values["lambdas"])),
             multiple=values.get("multiple", 1),
+            trained=_trained(values),
             **{name: values[name] for name in kinds if name != "lambdas"},
         )
+
+
+def _trained(values: Mapping[str, Any]) -> Any:
+    """Which member is the model as trained: in files of older versions, the first at lambda 1."""
+    at = [k for k, lam in enumerate(values["lambdas"]) if lam == 1]
+    return values.get("trained", at[0] if at else None)
 
 
 def _same(one: Any, other: Any) -> bool:
