@@ -35,6 +35,7 @@ METHODS: dict[str, str] = {
     "SITA": "sitta.adaptation.sita",
     "MEMO": "sitta.adaptation.memo",
 }
+DEFAULT = "adapt"  # the method of predict, serve and the demo unless another is asked for
 
 
 def __getattr__(name: str) -> Any:

@@ -26,6 +26,8 @@ from sitta.prediction.calibration import (
 ENDS = (1.0, 0.0)  # lambdas that always run: the model as trained, and the image's own statistics
 INNER = (0.8, 0.6, 0.4, 0.2)
 SPLIT = 3  # the split member has the first third of the layers at source statistics
+GRID = (1.0, *INNER, 0.0, 0.0)  # lambdas of the members, the split member last
+NAMES = (*(f"{lam:.2f}" for lam in GRID[:-1]), "split")
 ORDER = (0, 2, 3, 4, 5, 1, 6)  # ends, inner and split as listed: lambda 1 to 0, then split
 AGREE = 0.9  # Dice of the ends from which on the other members change nothing
 # Exponents of the entropy and of the implausibility, and the floor of the latter. Results are flat
@@ -90,6 +92,20 @@ class Adapt(Method):
         own = self.profile is None
         return calibration_of(unwrap(self.model)) if own else calibration_from(self.profile)
 
+    @property
+    def how(self) -> dict[str, Any]:
+        """How statistics are mixed, as keywords of ``member_logits``."""
+        return {"statistics": "in-layer", "unbiased": False}
+
+    @property
+    def grid(self) -> tuple[float, ...]:
+        """The lambdas of the members, that of the split member last."""
+        return GRID
+
+    def depths(self, layers: int) -> list[int]:
+        """How many of so many layers stay at source statistics, of each member."""
+        return [*[0] * (len(GRID) - 1), layers // SPLIT]
+
     def _adapt(self, twin: Twin, images: Tensor) -> Members:
         run = {"statistics": "in-layer", "at_once": self.members_at_once}
         ends, distance = member_logits_chunked(twin, images, ENDS, **run)  # type: ignore[arg-type]
@@ -103,24 +119,35 @@ class Adapt(Method):
             more |= self.budget == "full"
         rest = ends.new_zeros(len(ORDER) - len(ENDS), *ends.shape[1:])
         if more.any():
-            depths = [*[0] * len(INNER), layers // SPLIT]
+            depths = self.depths(layers)[-len(rest) :]
             lambdas = (*INNER, 0.0)
             part, _ = member_logits_chunked(twin, images[more], lambdas, depths=depths, **run)  # type: ignore[arg-type]
             rest[:, more] = part
         logits = torch.cat([ends, rest])[list(ORDER)]
         ran = torch.ones(logits.shape[:2], dtype=torch.bool, device=images.device)
         ran[1:-2], ran[-1] = more, more
-        entropies, weights = self._weights(logits, ran, activation)
+        return self.members(logits, distance, ran)
+
+    def members(self, logits: Tensor, distance: Tensor, ran: Tensor | None = None) -> Members:
+        """Members of logits ``(K, N, C, *S)``, weighted; all ran if ``ran`` does not say."""
+        if ran is None:
+            ran = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
+        entropies, weights = self._weights(logits, ran, self._activation(logits.shape[2]))
         return Members(
-            (1.0, *INNER, 0.0, 1 / SPLIT),
+            (*GRID[:-1], 1 / SPLIT),
             logits,
             distance,
             entropies,
             class_weights=weights,
             ran=ran,
-            names=(*(f"{lam:.2f}" for lam in (1.0, *INNER, 0.0)), "split"),
-            codes=[(LEFT_ALONE,) if alone else () if m else (TWO_ENOUGH,) for m in more.tolist()],
+            names=NAMES,
+            codes=[self._codes(all_ran) for all_ran in ran.all(dim=0).tolist()],
         )
+
+    def _codes(self, all_ran: bool) -> tuple[str, ...]:
+        if self.calibration is not None and not self.calibration.adapts:
+            return (LEFT_ALONE,)
+        return () if all_ran else (TWO_ENOUGH,)
 
     def _weights(
         self, logits: Tensor, ran: Tensor, activation: Activation

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
+from sitta.adaptation.adapt import ENDS, Adapt
+from sitta.adaptation.base import Method
 from sitta.adaptation.source import GridMethod
 from sitta.core.capture import CapturedStatistics
 from sitta.core.integration import shared_strategies
@@ -19,10 +22,11 @@ from sitta.prediction.geometry import ImageGeometry
 from sitta.prediction.prediction import Prediction, RawPrediction
 
 Predict = Callable[[Any], Prediction]
+Windowed: TypeAlias = GridMethod | Adapt  # what windows go together with
 
 
 def windowed(
-    method: GridMethod,
+    method: Method,
     window: Sequence[int],
     *,
     statistics: str = "volume",
@@ -37,15 +41,21 @@ def windowed(
     With ``statistics="window"``, each window is an image of its own: cheaper by one pass, but a
     window that shows something else than the others is normalised in another way.
 
-    The method is Source, or InTEnt with a strategy that takes no passes of its own. An image that
-    fits into one window goes through whole; ``overlap`` is a share of a window's sides.
+    The method is Adapt, Source, or InTEnt with a strategy that takes no passes of its own. Adapt
+    runs all its members, and with ``volume`` they mix captured statistics. An image that fits into
+    one window goes through whole; ``overlap`` is a share of a window's sides.
     """
-    if not isinstance(method, GridMethod) or method.needs_own_passes:
+    alike = isinstance(method, Adapt) or (
+        isinstance(method, GridMethod) and not method.needs_own_passes
+    )
+    if not alike:
         raise InvalidSetting(
             "This method cannot go window by window.",
-            allowed=f"source, and intent with the strategies {', '.join(shared_strategies())}",
+            allowed="adapt, source, and intent with the strategies "
+            + ", ".join(shared_strategies()),
             got=type(method).name,
         )
+    chosen: Windowed = method  # type: ignore[assignment]
     if statistics not in ("volume", "window") or not 0 <= overlap < 1:
         raise InvalidSetting(
             "Wrong settings of the windows.", allowed="volume or window; 0 <= overlap < 1"
@@ -58,12 +68,16 @@ def windowed(
             )
         if all(n <= w for n, w in zip(images.shape[2:], window, strict=True)):
             return method._integrated(twin, images, method._adapt(twin, images))
+        in_layer = isinstance(chosen, GridMethod) and chosen.statistics == "in-layer"
         # What normalises by itself sees a window as it was trained on one.
-        pools = statistics == "volume" and method.statistics == "captured"
-        pools = pools and not method.source_statistics
-        slid = (_slide(method, twin, x[None], window, overlap, pools) for x in images)
-        logits, distances = zip(*slid, strict=True)
-        members = method.members(torch.cat(logits, dim=1), torch.cat(distances))
+        pools = statistics == "volume" and not in_layer and not method.source_statistics
+        slid = (_slide(chosen, twin, x[None], window, overlap, pools) for x in images)
+        parts, distances = zip(*slid, strict=True)
+        logits, count = torch.cat(parts, dim=1), len(chosen.grid)
+        members = chosen.members(logits[:count], torch.cat(distances))
+        asked = _lambdas(chosen)
+        if len(asked) > count:
+            members = replace(members, ends=logits[[asked.index(lam) for lam in ENDS]])
         return method._integrated(twin, images, members)
 
     def predict(image: Any) -> Prediction:
@@ -73,8 +87,15 @@ def windowed(
     return predict
 
 
+def _lambdas(method: Windowed) -> list[float]:
+    """Of the members, and of those at lambda 1 and 0 that expected Dice asks for besides."""
+    missing = [lam for lam in ENDS if lam not in method.grid]
+    known = method.calibration is not None and method.census.mixable
+    return [*method.grid, *(missing if known else ())]
+
+
 def _slide(
-    method: GridMethod,
+    method: Windowed,
     twin: Twin,
     image: Tensor,
     window: Sequence[int],
@@ -84,30 +105,42 @@ def _slide(
     """Logits ``(K, 1, C, *S)`` of an image ``(1, C, *S)``, and its distance ``(1,)``."""
     from monai.inferers import sliding_window_inference
 
-    def run(rows: Tensor, lambdas: Sequence[float], captured: CapturedStatistics) -> Tensor:
-        how: Any = {"unbiased": method.how["unbiased"], "captured": captured}
-        return twin.run(rows, torch.tensor(lambdas, dtype=torch.float64), pool="first", **how)
+    lambdas, how = _lambdas(method), method.how
+
+    def run(rows: Tensor, asked: Sequence[float], **more: Any) -> Tensor:
+        at = torch.tensor(asked, dtype=torch.float64)
+        return twin.run(rows, at, pool="first", unbiased=how["unbiased"], **more)
 
     windows: list[CapturedStatistics] = []
     for corner in _corners(image.shape[2:], window, overlap) if pools else ():
         cuts = [slice(a, a + w) for a, w in zip(corner, window, strict=True)]
         windows.append(CapturedStatistics())
-        run(image[:, :, *cuts], (0.0,), windows[-1])
+        run(image[:, :, *cuts], (0.0,), captured=windows[-1])
     captured = CapturedStatistics.pooled(windows)  # of the whole image
     distances = [twin.distance_of(captured)] if pools else []
 
     def members(part: Tensor) -> Tensor:
         if pools:
-            rows = part.repeat(len(method.grid), *[1] * (part.dim() - 1))
-            logits = run(rows, method.grid, captured)
+            depths = _depths(method, len(captured), len(lambdas))
+            rows = part.repeat(len(lambdas), *[1] * (part.dim() - 1))
+            logits = run(rows, lambdas, captured=captured, depths=depths)
         else:
-            logits = member_logits(twin, part, method.grid, **method.how)
+            if isinstance(method, Adapt):
+                twin.run(part, torch.zeros(1), pool="own")  # to count the layers
+            depths = _depths(method, twin.served, len(lambdas))
+            logits = member_logits(twin, part, lambdas, depths=depths, **how)
             distances.append(twin.distance)
         return logits.flatten(0, 2)[None]  # (1, K * C, *S)
 
     stitched = sliding_window_inference(image, window, 1, members, overlap=overlap, mode="gaussian")
-    logits: Tensor = stitched[0].unflatten(0, (len(method.grid), 1, -1))
+    logits: Tensor = stitched[0].unflatten(0, (len(lambdas), 1, -1))
     return logits, torch.stack(distances).mean(dim=0)
+
+
+def _depths(method: Windowed, layers: int, members: int) -> list[int] | None:
+    """Layers that stay at the source, of each member and of ends beside them."""
+    depths = method.depths(layers)
+    return None if depths is None else [*depths, *[0] * (members - len(depths))]
 
 
 def _corners(sides: Sequence[int], window: Sequence[int], overlap: float) -> list[tuple[int, ...]]:

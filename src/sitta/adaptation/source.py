@@ -41,6 +41,9 @@ class GridMethod(Method):
         """Whether the members' logits alone do not give what is weighed."""
         return False
 
+    def depths(self, layers: int) -> None:
+        """No member keeps a part of the layers at source statistics."""
+
     @property
     def how(self) -> dict[str, Any]:
         """How statistics are mixed, as keywords of ``member_logits``."""

@@ -21,7 +21,9 @@ def predict(
     model: o.Model,
     inputs: Annotated[list[str], typer.Argument(help="Files, folders, patterns.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for all that is written.")],
-    method: Annotated[str, o.option(o.METHOD, "See: sitta methods")] = "intent",
+    method: Annotated[
+        o.Text, o.option(o.METHOD, "adapt (usual), intent, source, ...: sitta methods.")
+    ] = None,
     strategy: o.Strategy = None,
     step: o.Step = None,
     settings: o.Settings = None,
@@ -86,7 +88,7 @@ def predict(
         chosen = (
             o.graph_settings(words) | o.given(**own)
             if is_graph(model)
-            else o.method_settings(method, words, **own)
+            else o.method_settings(method or _usual(model), words, **own)
         )
         more = o.given(file_timeout=file_timeout, statistics=statistics)
         request = Request(
@@ -119,6 +121,13 @@ def predict(
         conclusion(done, out)
     if done.failures:
         raise typer.Exit(1)
+
+
+def _usual(model: str) -> str:
+    """The method of a network if none is asked for; cases of nnU-Net go window by window."""
+    from sitta.adaptation import DEFAULT
+
+    return "intent" if model.startswith("nnunet:") else DEFAULT
 
 
 def _of_nnunet(

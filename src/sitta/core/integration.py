@@ -156,11 +156,15 @@ def integrate(
 def integrate_by_class(members: Tensor, weights: Tensor, activation: Activation) -> Tensor:
     """One map ``(N, C, *S)`` of members whose weights ``(K, N, C)`` differ by class.
 
-    Classes of a softmax sum to 1 again afterwards.
+    Classes of a softmax sum to 1 again afterwards; where all weigh alike, they do already.
     """
     with full_precision(members):
         whole = torch.einsum("knc...,knc->nc...", members, weights)
-    return whole / whole.sum(dim=1, keepdim=True) if activation == "softmax" else whole
+    if activation == "sigmoid":
+        return whole
+    alike = (weights == weights[:, :, :1]).all(dim=2).all(dim=0)  # (N,)
+    scaled = whole / whole.sum(dim=1, keepdim=True)
+    return torch.where(alike.view(-1, *[1] * (whole.dim() - 1)), whole, scaled)
 
 
 def _favour_foreground(share: Tensor, activation: Activation) -> Tensor:

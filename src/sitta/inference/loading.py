@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sitta.adaptation import DEFAULT
 from sitta.data.preprocess import Preprocess
 from sitta.errors import InvalidSetting, UnsupportedModel
 from sitta.inference.backends.onnx import Graph
@@ -36,8 +37,18 @@ class Loaded:
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the method, if built in
     profile: Profile = field(default_factory=Profile)  # with all that was changed by the caller
 
+    @property
+    def usual_method(self) -> str:
+        """The method if none is asked for: that of a graph, else the default."""
+        return self.model.manifest.method if isinstance(self.model, Graph) else DEFAULT
+
+    def resolved(self, request: Request) -> Request:
+        """The request with a method, also if it leaves that open."""
+        return replace(request, method=request.method or self.usual_method)
+
     def adapter(self, request: Request, threads: int | None = None) -> Adapt:
         """The model with its method; torch is imported for a network only."""
+        request = self.resolved(request)
         if isinstance(self.model, Graph):
             self.model.require(request)
             return self.model

@@ -19,7 +19,7 @@ class Request:
     """What to do with every file. Plain types, so that it travels to other machines."""
 
     model: str  # a zoo model, a profile, a checkpoint, ``.onnx``, or ``package.module:factory``
-    method: str = "intent"  # of ``sitta.methods()``
+    method: str | None = None  # of ``sitta.methods()``; None is the usual one, or that of a graph
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the method
     weights: str | None = None  # for a factory
     preprocess: Mapping[str, Any] = field(default_factory=dict)  # what differs from the model's own

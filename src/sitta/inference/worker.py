@@ -51,10 +51,11 @@ class Worker:
         self, request: Request, out: Path, overwrite: bool = False, threads: int | None = None
     ) -> None:
         np.ones((2, 2)) @ np.ones((2, 2))  # OpenBLAS without memory at its first product exits
-        self.request, self.overwrite = request, overwrite
         self.loaded = load_model(
             request.model, request.weights, request.preprocess, threads, request.reading
         )
+        self.request, self.overwrite = self.loaded.resolved(request), overwrite
+        request = self.request
         self.adapt = self.loaded.adapter(request, threads)
         settings = fingerprint(request, self.loaded)
         self.outputs = Outputs(out, settings, self.loaded.classes, request.keep_header)

@@ -203,10 +203,11 @@ class CaseWorker(Worker):
         trained: TrainedFolder,
     ) -> None:
         use_threads(threads)
+        request = replace(request, method=request.method or "intent")
         self.request, self.overwrite, self.batch, self.trained = request, overwrite, 1, trained
         self.warnings: list[str] | None = []
         self.predictor = SittaPredictor(
-            method=request.method,
+            method=str(request.method),
             settings=request.settings,
             statistics=request.statistics or "volume",
             device=torch.device(pick_device(request.device)),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sitta._util.settings import constraints, parse
+from sitta.adaptation import DEFAULT
 from sitta.errors import InvalidSetting
 from sitta.inference.backends.onnx import Graph
 from sitta.inference.loading import Loaded, load_model
@@ -35,8 +36,7 @@ class Catalogue:
 
     def usual_method(self, name: str) -> str:
         """What is done if a client does not say."""
-        model = self.loaded[name].model
-        return model.manifest.method if isinstance(model, Graph) else Request.method
+        return self.loaded[name].usual_method
 
     def adapter(self, name: str, method: str, settings: Mapping[str, Any]) -> Adapt:
         """A method on a model, made once and kept for the next image."""
@@ -103,7 +103,7 @@ class Catalogue:
             return [_method(kind) for kind in methods().values()]
         names = dict.fromkeys(graph.manifest.method for graph in graphs)  # built in: no torch here
         about = {"summary": "as exported, with its settings built in", "takes_gradients": False}
-        usual = Request.method if Request.method in names else next(iter(names))
+        usual = DEFAULT if DEFAULT in names else next(iter(names))
         return [
             {"name": n, "title": n, "default": n == usual, "settings": [], **about} for n in names
         ]
@@ -133,7 +133,7 @@ def _method(kind: Any) -> dict[str, Any]:
         "title": kind.title,
         "summary": kind.description,
         "takes_gradients": kind.takes_gradients,
-        "default": kind.name == Request.method,
+        "default": kind.name == DEFAULT,
         "settings": [
             {
                 "name": name,

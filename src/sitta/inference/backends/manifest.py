@@ -47,9 +47,13 @@ class Manifest:
 
     def require(self, name: str, request: Request) -> None:
         """Refuse what the file of that name does not hold, with an InvalidSetting."""
-        method, device = request.method, request.device
+        method, device = request.method or self.method, request.device
         rules = (
-            (method == self.method, f"holds the method {self.method}, and no other", method),
+            (
+                method == self.method,
+                f"holds the method {self.method}, and no other",
+                method,
+            ),
             (request.window is None, "takes each input whole: no window slides over it", ""),
             (device in ("auto", "cpu"), "runs on the CPU here (auto, cpu)", device),
         )

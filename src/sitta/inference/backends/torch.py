@@ -20,7 +20,7 @@ from torch import nn
 
 from sitta._util.devices import pick_device
 from sitta._util.threads import use_threads
-from sitta.adaptation import method
+from sitta.adaptation import DEFAULT, method
 from sitta.adaptation.sliding_window import windowed
 from sitta.data.image import Array
 from sitta.errors import InvalidSetting, UnsupportedModel
@@ -39,7 +39,8 @@ def adapter(
 ) -> Adapt:
     """The method of a request on a network, with that many threads (as torch has it if None)."""
     use_threads(threads)
-    adapt: Any = method(request.method, model.to(pick_device(request.device)), **request.settings)
+    name = request.method or DEFAULT
+    adapt: Any = method(name, model.to(pick_device(request.device)), **request.settings)
     if request.window is not None:
         how: dict[str, Any] = {} if overlap is None else {"overlap": overlap}
         how["statistics"] = request.statistics or STATISTICS[0]
