@@ -24,6 +24,7 @@ from sitta.prediction.scores import SCORES
 FOLDERS = ("masks", "probability", "uncertainty", "member-")
 CLAIM = ".claim"
 COLUMNS = ("file", "slice", *SCORES, "notes", "seconds")
+PARTS = {"weight": "weights", "entropy": "entropies", "area": "areas"}  # of members, in a row
 
 
 @dataclass(frozen=True)
@@ -84,18 +85,19 @@ class Outputs:
 
     def summary(self, records: Sequence[Mapping[str, Any]]) -> None:
         """``summary.csv``: a row for each image or slice."""
-        lambdas: list[float] = next((r["lambdas"] for r in records), [])
-        parts = ("weight", "entropy", "area")
+        members = max((r["member_names"] for r in records), key=len, default=[])
         with (
             atomic_write(self.folder / "summary.csv") as draft,
             open(draft, "w", encoding="utf-8", newline="") as stream,
         ):
             table = csv.writer(stream)
-            table.writerow([*COLUMNS, *(f"{part}@{lam:.2f}" for part in parts for lam in lambdas)])
-            for row in (row for record in records for row in record["rows"]):
+            table.writerow([*COLUMNS, *(f"{part}@{name}" for part in PARTS for name in members)])
+            pairs = ((each, row) for each in records for row in each["rows"])
+            for record, row in pairs:
                 plain = (" ".join(v) if isinstance(v := row.get(k), list) else v for k in COLUMNS)
-                members = (*row["weights"], *row["entropies"], *row["areas"])
-                table.writerow([*map(cell, plain), *members])
+                own = record["member_names"]
+                parts = (_placed(row[part], own, members) for part in PARTS.values())
+                table.writerow([*map(cell, plain), *(v for part in parts for v in part)])
 
     def sources(self, records: Sequence[Mapping[str, Any]]) -> None:
         """``outputs.csv``: from which input each mask and map came."""
@@ -144,6 +146,14 @@ def written_bytes(folder: Path, record: Mapping[str, Any]) -> int:
     """Bytes on the disk of what a run wrote about an input."""
     paths = [record_path(folder, record["name"]), *(folder / name for name in record["outputs"])]
     return sum(path.stat().st_size for path in paths)
+
+
+def _placed(values: Sequence[Any], own: Sequence[str], members: Sequence[str]) -> list[Any]:
+    """Values of the members of one file under the names of all; None for one that did not run."""
+    if list(own) == list(members):
+        return list(values)
+    known = dict(zip(own, values, strict=True))
+    return [known.get(name) for name in members]
 
 
 def _keep(path: Path, record: Mapping[str, Any]) -> None:

@@ -192,11 +192,11 @@ def _restored(
     masks: list[Array] = []
     several = [p.members for p in parts if p.members is not None]
     if several and save & {"members", "labels"}:
-        for k, lam in enumerate(first.lambdas):  # one by one: a volume's maps may be large
+        for k, name in enumerate(first.names):  # one by one: a volume's maps may be large
             member = restore(m[k] for m in several)
             masks.append(mask_of(member))
             if "members" in save:
-                maps |= _channels(f"member-{lam:.2f}", member, first.activation)
+                maps |= _channels(f"member-{name}", member, first.activation)
     if "labels" in save and masks:
         maps["labels"] = np.stack(masks)
     return mask_of(probability), maps

@@ -23,18 +23,24 @@ def plot(p: Prediction) -> Figure:
     """Image, source mask, integrated mask and uncertainty above the strip of members."""
     at = _slice(p)
     picture = _picture(p.image[at])
-    shown = sorted({round(i) for i in np.linspace(0, len(p.lambdas) - 1, MOST_MEMBERS)})
+    ran = np.flatnonzero(p.record.ran[:, 0])
+    shown = sorted({int(ran[round(i)]) for i in np.linspace(0, len(ran) - 1, MOST_MEMBERS)})
     figure = Figure(figsize=(max(9.6, 1.6 * len(shown)), 5.2), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=[1.45, 1])  # type: ignore[misc]
     _panels(above, p, picture, at)
     for ax, k in zip(np.atleast_1d(below.subplots(1, len(shown))), shown, strict=True):
         outline(ax, picture, p.member_masks[k][at])
         ax.set_title(
-            f"$\\lambda$ = {float(p.lambdas[k]):.2f}\n"
+            f"{_named(p.record.names[k])}\n"
             f"entropy {float(p.entropies[k]):.3f}\nweight {float(p.weights[k]):.3f}",
             fontsize=8,
         )
     return figure
+
+
+def _named(member: str) -> str:
+    """A member by its lambda, unless it has a name of its own."""
+    return f"$\\lambda$ = {member}" if member[0].isdecimal() else member
 
 
 def _panels(above: Any, p: Prediction, picture: Array, at: Any) -> None:
