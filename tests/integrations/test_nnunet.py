@@ -73,7 +73,7 @@ def test_at_the_anchor_it_is_nnunet(kind, tmp_path, monkeypatch):
     torch.testing.assert_close(nonlinear(seen), nonlinear(expected), rtol=0, atol=1e-5)
     kit = (own.plans_manager, own.configuration_manager, own.label_manager, properties)
     masks = [to_mask(logits, *kit) for logits in (seen, expected)]
-    assert len(np.unique(masks[0])) == 3
+    assert len(np.unique(masks[0])) > 1
     np.testing.assert_array_equal(*masks)
 
 
