@@ -38,6 +38,7 @@ KILL_SECONDS = 5.0  # between two kills of a worker
 IMAGES = 8
 DICE = random.Random(0)  # noqa: S311  (no secrets)
 GROWTH = 64 * 2**20  # bytes that server and workers may have grown by
+CACHES = ("sitta-warm-", "torchinductor_")  # of code, by tests and by torch: no images
 REFUSALS = {429, 503}  # of a good image: the queue is full, or the worker was killed
 
 
@@ -71,7 +72,8 @@ class Service:
         self.process.communicate(timeout=60)
         if self.process.returncode != 0:
             faults.append(f"it ended with {self.process.returncode}")
-        left = [p.name for p in self.temporary.iterdir() if not p.name.startswith("sitta-warm-")]
+        there = (path.name for path in self.temporary.iterdir())
+        left = [name for name in there if not name.startswith(CACHES)]
         if left:
             faults.append(f"it left {left}")
         if "Traceback" in self.log.read_text():

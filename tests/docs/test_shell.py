@@ -123,7 +123,20 @@ def unpacked(place):
         fill(place / name)
 
 
-PREPARED = {"docs/how-to/prepare-data.md": unpacked}
+def saved(place):
+    """The network and the profile that the page shows, where it says they are saved."""
+    page = ROOT / "docs" / "how-to" / "adapt-your-model.md"
+    texts = {
+        block.language: block.text for block in reversed(blocks(page)) if ">>>" not in block.text
+    }
+    (place / "net.py").write_text(texts["python"])
+    (place / "model.toml").write_text(texts["toml"])
+
+
+PREPARED = {
+    "docs/how-to/prepare-data.md": unpacked,
+    "docs/how-to/adapt-your-model.md": saved,
+}
 
 
 def not_plans(folder, names):

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import onnx
@@ -13,10 +14,13 @@ from onnx import helper, parser
 from safetensors.torch import save_file
 
 import sitta
+from sitta.bench.plan.load import read_plan
 from sitta.inference import load_model
 from sitta.inference.backends.onnx import Graph
 from sitta.inference.backends.operators import require_finite
 from sitta.models import UNet, checkpoint
+from tests.bench import tiny
+from tests.data import fuzz
 from tests.onnx_stub import ABOUT, CARD, export
 
 SMALL = {"channels": 4, "multipliers": [1, 2]}
@@ -232,6 +236,31 @@ def test_a_loop_under_a_tag_that_parsers_cut_to_32_bits_is_found(tmp_path):
     path.write_bytes(b"\xba\x80\x80\x80\x10" + length + graph)  # 7 << 3 | 2, and bit 32
     with pytest.raises(sitta.UnsupportedModel, match="Loop"):
         require_finite(path)
+
+
+def test_a_graph_whose_metadata_is_no_text_is_refused_without_a_word_on_the_screen(tmp_path, capfd):
+    whole = export(tmp_path / "whole.onnx").read_bytes()
+    for word in (b"phantom/alder", b"probability"):  # in the card, and the name of an output
+        (tmp_path / "x.onnx").write_bytes(whole.replace(word, b"\xff" * len(word)))
+        with pytest.raises(sitta.UnsupportedModel, match=r"x\.onnx"):
+            Graph(tmp_path / "x.onnx")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_models_and_plans_with_any_damage_are_clear_errors_or_fine(factory, tmp_path):
+    net = UNet(**SMALL)
+    torch.save({"weight": torch.ones(1)}, tmp_path / "w.pt")
+    checkpoint.save(net, tmp_path / "net.safetensors", {"classes": ["background", "organ"]})
+    export(tmp_path / "net.onnx")
+    tiny.make(tmp_path)
+    readers = {"w.pt": factory, "net.safetensors": sitta.load, "net.onnx": Graph}
+    readers["plan.toml"] = read_plan
+    corpus = {name: (tmp_path / name).read_bytes() for name in readers}
+    for number in range(200):
+        name, content = fuzz.damaged(number, 0, corpus)
+        (tmp_path / f"x-{name}").write_bytes(content)
+        with suppress(sitta.SittaError):
+            readers[name](tmp_path / f"x-{name}")
 
 
 def test_any_damage_is_a_clear_error_or_none(tmp_path):

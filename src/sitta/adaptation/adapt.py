@@ -16,7 +16,12 @@ from sitta.core.integration import are_usable, ballots
 from sitta.core.members import member_logits_chunked
 from sitta.core.prior import ShapePrior
 from sitta.core.twin import Twin, unwrap
-from sitta.prediction.calibration import Calibration, calibration_from, calibration_of
+from sitta.prediction.calibration import (
+    Calibration,
+    ClassCalibration,
+    calibration_from,
+    calibration_of,
+)
 
 ENDS = (1.0, 0.0)  # lambdas that always run: the model as trained, and the image's own statistics
 INNER = (0.8, 0.6, 0.4, 0.2)
@@ -125,34 +130,45 @@ class Adapt(Method):
         flat = odds.flatten(0, 2).unsqueeze(1).double()
         entropy = balanced_entropy(flat, "sigmoid").view(odds.shape[:3])
         usable = ran & are_usable(logits, entropy.sum(dim=2))
-        entropy = torch.where(_finds(logits, activation), entropy, 1.0).nan_to_num(1.0, 1.0, 1.0)
-        shares = torch.stack(
-            [
-                self._class_weights(n, entropy[:, :, n], odds[:, :, n], usable)
-                for n in range(odds.shape[2])
-            ],
-            dim=2,
-        )
+        finds = _maps(logits, activation).any(dim=3)  # (K, N, F)
+        entropy = torch.where(finds, entropy, 1.0).nan_to_num(1.0, 1.0, 1.0)
+        each = [
+            self._class_weights(n, entropy[:, :, n], odds[:, :, n], finds[:, :, n], usable)
+            for n in range(odds.shape[2])
+        ]
+        shares = torch.stack(each, dim=2)
         if activation == "softmax":  # the background goes with the classes on average
             shares = torch.cat([shares.mean(dim=2, keepdim=True), shares], dim=2)
         return entropy.mean(dim=2).to(logits), shares.to(logits)
 
-    def _class_weights(self, n: int, entropy: Tensor, odds: Tensor, usable: Tensor) -> Tensor:
+    def _class_weights(
+        self, n: int, entropy: Tensor, odds: Tensor, finds: Tensor, usable: Tensor
+    ) -> Tensor:
         """Weights ``(K, N)`` of the members for one class."""
         known = self.calibration.classes if self.calibration else ()
-        mine = known[n] if n < len(known) else None
         log = -POWER * entropy.clamp(min=1e-6).log()
-        if mine is not None:
-            anchor = torch.full_like(log[:, :1], (1 - ANCHOR) / (len(log) - 1))
-            anchor[0] = ANCHOR
-            log = log + anchor.log()
-            if mine.prior is not None:
-                log = log - POWER * (1 - _plausibility(mine.prior, odds) + FLOOR).log()
-            if not mine.adapts:  # only the model as trained counts, unless it is not usable
-                others = usable[:1] & usable
-                others[0] = False
-                log = torch.where(others, -torch.inf, log)
+        if n < len(known):
+            log = log + self._known(known[n], odds, finds, usable).to(log)
         return torch.where(usable, log, -torch.inf).softmax(dim=0)
+
+    @staticmethod
+    def _known(mine: ClassCalibration, odds: Tensor, finds: Tensor, usable: Tensor) -> Tensor:
+        """What the calibration adds to the logarithms of the weights ``(K, N)``."""
+        count = len(odds)
+        log = odds.new_full((count, 1), (1 - ANCHOR) / (count - 1)).double()
+        log[0] = ANCHOR
+        log = log.log().expand(usable.shape)
+        if mine.prior is not None:
+            shape = _plausibility(mine.prior, odds)
+            log = log - POWER * (1 - shape + FLOOR).log()
+            # Where the model as trained finds nothing, an unlikely shape is taken for invented.
+            invented = finds & ~finds[:1] & (shape < mine.plausible)
+            log = torch.where(invented & usable[:1], -torch.inf, log)
+        if not mine.adapts:  # only the model as trained counts, unless it is not usable
+            others = usable[:1] & usable
+            others[0] = False
+            log = torch.where(others, -torch.inf, log)
+        return log
 
 
 def class_odds(logits: Tensor, activation: Activation) -> Tensor:
@@ -168,11 +184,6 @@ def _plausibility(prior: ShapePrior, odds: Tensor) -> Tensor:
     """Of the maps of members ``(K, N, *S)``: ``(K, N)``."""
     maps = odds.flatten(0, 1).sigmoid().nan_to_num(0.0)
     return prior.plausibility(maps).view(odds.shape[:2]).double()
-
-
-def _finds(logits: Tensor, activation: Activation) -> Tensor:
-    """Whether a member takes any pixel for a class, ``(K, N, F)``."""
-    return _maps(logits, activation).any(dim=3)
 
 
 def _maps(logits: Tensor, activation: Activation) -> Tensor:

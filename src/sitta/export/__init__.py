@@ -126,8 +126,9 @@ def _card(
         whole["preprocess"] = plain
     if classes is not None:
         whole["classes"] = list(classes)
-    if isinstance(whole.get("profile"), dict):  # output and activation are part of the graph
-        whole["profile"] = {k: v for k, v in whole["profile"].items() if k != "model"}
+    if isinstance(whole.get("profile"), dict):  # the graph has output and activation, no windows
+        told = whole["profile"].items()
+        whole["profile"] = {k: v for k, v in told if k not in ("model", "inference")}
     try:
         return dict(json.loads(json.dumps(whole)))
     except (TypeError, ValueError) as error:

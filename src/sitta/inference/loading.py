@@ -176,10 +176,12 @@ def _finished(
 ) -> Loaded:
     """The model with its profile, and with a card for what reads that."""
     if not isinstance(model, Graph):
-        model.profile = profile  # type: ignore[assignment]  # plain attributes
+        from sitta.core.twin import unwrap
+
         own = getattr(model, "card", None)
-        kept = own if isinstance(own, dict) else {}
-        model.card = {**kept, **card_of_profile(profile)}  # type: ignore[assignment]
+        card = {**(own if isinstance(own, dict) else {}), **card_of_profile(profile)}
+        for one in (model, unwrap(model)):  # of a wrapper, what is inside is asked
+            one.profile, one.card = profile, card  # type: ignore[assignment]  # plain attributes
     inputs = profile.preprocess or Preprocess()
     classes = profile.names or UNNAMED
     return Loaded(name, model, inputs, classes, digest, runtime, settings or {}, profile)

@@ -12,6 +12,8 @@ from torch import nn
 from sitta._util.files import atomic_write
 from sitta._util.names import did_you_mean
 from sitta.errors import InvalidSetting, SittaError, UnsupportedModel
+from sitta.models.profile import Profile
+from sitta.models.profile.card import card_of_profile
 from sitta.models.unet import UNet, filled
 from sitta.models.zoo import card, entries, lookup, verify
 
@@ -20,10 +22,12 @@ __all__ = ["card", "find", "load", "save"]
 ARCHITECTURES: dict[str, type[nn.Module]] = {"UNet": UNet}
 
 
-def save(model: UNet, path: str | Path, about: Mapping[str, Any], *, half: bool = False) -> None:
+def save(
+    model: UNet, path: str | Path, about: Mapping[str, Any] | Profile, *, half: bool = False
+) -> None:
     """Write a trained network to a ``.safetensors`` file, atomically; ``half`` halves its size.
 
-    ``about`` is its metadata: source, preprocessing, metrics, the command that made it.
+    ``about`` is its profile, or a card: source, preprocessing, metrics, the command that made it.
     """
     from safetensors.torch import save as serialise
 
@@ -31,6 +35,7 @@ def save(model: UNet, path: str | Path, about: Mapping[str, Any], *, half: bool 
         name: (t.half() if half and t.is_floating_point() else t).contiguous()
         for name, t in model.state_dict().items()
     }
+    about = card_of_profile(about) if isinstance(about, Profile) else about
     described = {"architecture": type(model).__name__, "config": model.config, **about}
     with atomic_write(Path(path)) as draft:
         draft.write_bytes(serialise(tensors, metadata={"sitta": json.dumps(described)}))

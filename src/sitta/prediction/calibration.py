@@ -39,6 +39,8 @@ class ClassCalibration:
     gain: float  # by how much, in Dice
     prior: ShapePrior | None = None  # None if too few subjects or images show the class
     dice: DiceModel | None = None
+    # Plausibility that a shape must reach where the model as trained finds nothing of the class.
+    plausible: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,16 +146,18 @@ def _class_dict(c: ClassCalibration) -> dict[str, Any]:
         "size": c.prior.size,
     }
     dice = None if c.dice is None else c.dice.as_dict()
-    return {"name": c.name, "adapts": c.adapts, "gain": c.gain, "prior": prior, "dice": dice}
+    plain = {n: getattr(c, n) for n in ("name", "adapts", "gain", "plausible")}
+    return {**plain, "prior": prior, "dice": dice}
 
 
 def _class(values: Any, where: str) -> ClassCalibration:
-    table = _table(values, ("name", "adapts", "gain", "prior", "dice"), where)
+    table = _table(values, ("name", "adapts", "gain", "plausible", "prior", "dice"), where)
     prior, dice = table.get("prior"), table.get("dice")
     return ClassCalibration(
         name=str(table["name"]),
         adapts=bool(table["adapts"]),
         gain=float(table["gain"]),
+        plausible=float(table.get("plausible", 0.0)),
         prior=None if prior is None else _prior(prior, where),
         dice=None if dice is None else DiceModel.from_dict(dice),
     )

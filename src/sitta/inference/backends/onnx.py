@@ -169,6 +169,7 @@ def _session(path: Path, threads: int | None) -> tuple[Any, dict[str, str]]:
     require_finite(path)
     try:
         made = session(path, threads)
+        _require_text(made)
     except Exception as error:  # onnxruntime's own kinds have no base but this
         raise UnsupportedModel(
             f"{path} cannot be run: it is damaged, no ONNX file at all, or needs a newer "
@@ -176,6 +177,12 @@ def _session(path: Path, threads: int | None) -> tuple[Any, dict[str, str]]:
             fix="export the model again, or update onnxruntime",
         ) from error
     return made, {"onnxruntime": version}
+
+
+def _require_text(session: Any) -> None:
+    """UnicodeDecodeError if names or metadata are no text: onnxruntime looks when it is asked."""
+    named = [*session.get_inputs(), *session.get_outputs()]
+    _ = session.get_modelmeta().custom_metadata_map, [value.name for value in named]
 
 
 def _fits(shape: Sequence[int], takes: Sequence[Any]) -> bool:

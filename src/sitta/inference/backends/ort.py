@@ -30,4 +30,5 @@ def session(path: Path, threads: int | None = None) -> Any:
     options.intra_op_num_threads = threads or 0  # 0: as many as there are cores
     for name, value in PASSIVE.items():  # threads sleep while they wait, as those of torch do
         options.add_session_config_entry(name, value)
-    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    how: Any = {"providers": ["CPUExecutionProvider"], "enable_fallback": 0}  # else it prints
+    return ort.InferenceSession(str(path), options, **how)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,9 +41,11 @@ def fill(model: nn.Module, path: Path) -> None:
 
 def is_torchscript(path: Path) -> bool:
     """Whether a file is a TorchScript archive."""
-    if not path.is_file() or not zipfile.is_zipfile(path):
+    if not path.is_file():
         return False
     try:
+        if not zipfile.is_zipfile(path):
+            return False
         with zipfile.ZipFile(path) as archive:
             return any(name.endswith("/constants.pkl") for name in archive.namelist())
     except (zipfile.BadZipFile, ValueError, NotImplementedError):
@@ -73,9 +76,9 @@ def _read(path: Path) -> Any:
     _require_stored(path)
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of the disk, not of bytes
+            raise
         raise SittaError(
             f"{path} holds more than tensors, or is damaged ({type(error).__name__}).",
             fix="save model.state_dict() alone: nothing else is unpickled here",
@@ -84,9 +87,9 @@ def _read(path: Path) -> Any:
 
 def _require_stored(path: Path) -> None:
     """Refuse an archive that unpacks to more than it is: torch never compresses."""
-    if not zipfile.is_zipfile(path):
-        return  # of another format, which torch reads or refuses
     try:
+        if not zipfile.is_zipfile(path):
+            return  # of another format, which torch reads or refuses
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:

@@ -332,6 +332,13 @@ def _check_source(profile: Profile) -> None:
             raise ProfileError(
                 f"'{name}' is part of an exported graph.", "model", name, fix="leave it out"
             )
+    if profile.onnx and profile.window:
+        raise ProfileError(
+            "An exported graph takes each input whole: no window slides over it.",
+            "inference",
+            "window",
+            fix="leave it out, or give what the graph was exported from",
+        )
 
 
 def _check_classes(profile: Profile) -> None:
@@ -355,7 +362,7 @@ def _check_classes(profile: Profile) -> None:
                 f"There is no class {unknown[0]!r}.",
                 "postprocess",
                 name,
-                allowed=", ".join(seen) or "true, or names of [[classes]]",
+                allowed=", ".join(profile.names) or "true, or names of [[classes]]",
             )
 
 

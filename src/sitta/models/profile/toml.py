@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sitta.errors import InvalidSetting
+
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -48,6 +50,8 @@ def value(given: Any) -> str:
         return repr(given)
     if isinstance(given, str):
         return _string(given)
+    if given is None:
+        raise InvalidSetting("TOML has no null.", fix="leave the entry out")
     if isinstance(given, Mapping):
         inner = ", ".join(lines(given))
         return f"{{ {inner} }}" if inner else "{}"

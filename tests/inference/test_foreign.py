@@ -1,0 +1,279 @@
+"""Four shapes of foreign model, each from one profile through every command, to the same masks."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image as Pillow
+from safetensors.torch import save_file
+from scipy import ndimage
+
+import sitta
+from sitta.bench.plan.load import read_plan
+from sitta.bench.run.scheduler import run as run_bench
+from sitta.data import phantom
+from sitta.inference import Request, load_model, predict
+from sitta.inference.checkup import check
+from sitta.models.profile import Profile
+from sitta.serve.catalogue import Catalogue
+from sitta.serve.predict_job import work
+from sitta.serve.quotas import Limits
+from tests import foreign
+from tests.shell import sitta_command
+
+SIZE = (32, 32)  # of the files too: masks of the file are those of the network
+PROFILES = {
+    "wnet": """
+profile = 1
+[model]
+factory = "nets.py:wnet"
+arguments = { width = 4 }
+weights = "wnet.safetensors"
+output = 1
+[[classes]]
+name = "vessel"
+threshold = 0.4
+[preprocess]
+size = [32, 32]
+scale = "min-max"
+""",
+    "four": """
+profile = 1
+[model]
+factory = "nets.py:four"
+[[classes]]
+name = "disc"
+[[classes]]
+name = "cup"
+threshold = 0.3
+[[classes]]
+name = "rim"
+[preprocess]
+size = [32, 32]
+scale = "z-score"
+""",
+    "inside": """
+profile = 1
+[model]
+factory = "nets.py:inside"
+output = "main"
+activation = "probabilities"
+[[classes]]
+name = "disc"
+[[classes]]
+name = "cup"
+[preprocess]
+size = [32, 32]
+scale = "min-max"
+[postprocess]
+largest_component = ["cup"]
+fill_holes = true
+""",
+    "colours": """
+profile = 1
+[model]
+factory = "nets.py:colours"
+[[classes]]
+name = "cell"
+[preprocess]
+size = [32, 32]
+channels = 3
+scale = "standardise"
+divisor = 255
+mean = [0.485, 0.456, 0.406]
+std = [0.229, 0.224, 0.225]
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    place = tmp_path_factory.mktemp("foreign")
+    shutil.copy(foreign.__file__, place / "nets.py")
+    save_file(foreign.wnet(4).state_dict(), place / "wnet.safetensors")
+    for name, text in PROFILES.items():
+        (place / f"{name}.toml").write_text(text)
+    phantom.write(place / "data", "birch", 3, SIZE)
+    return place
+
+
+@pytest.fixture(scope="module")
+def images(home):
+    return home / "data" / "phantom" / "birch" / "images"
+
+
+@pytest.fixture(scope="module")
+def masks(home, images):
+    """The masks that predict writes, for every profile."""
+    found = {}
+    for name in PROFILES:
+        done = predict(Request(str(home / f"{name}.toml")), [images], home / "out" / name)
+        assert done.counts == {"done": 3, "skipped": 0, "failed": 0}
+        assert done.warnings == []
+        found[name] = read_masks(home / "out" / name)
+    return found
+
+
+def read_masks(out):
+    """Class numbers; with one class, PNG files hold 0 and 255."""
+    files = sorted((out / "masks").iterdir())
+    each = np.stack([np.asarray(Pillow.open(path)) for path in files]).astype(int)
+    return np.minimum(each, 1) if each.max() == 255 else each
+
+
+def expected(name, picture):
+    """The mask by plain torch and NumPy: the method on what the network gives, by hand."""
+    grey = picture.astype(np.float64)
+    if name == "colours":
+        mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+        values = (grey[None] / 255 - mean[:, None, None]) / std[:, None, None]
+    elif name == "four":
+        values = ((grey - grey.mean()) / grey.std())[None]
+    else:
+        values = ((grey - grey.min()) / np.ptp(grey))[None]
+    net = getattr(foreign, name)(*([4] if name == "wnet" else []))
+    choose = {"wnet": lambda raw: raw[1], "inside": lambda raw: raw["main"].clamp(1e-12).log()}
+    p = sitta.InTEnt(net, output=choose.get(name))(torch.from_numpy(values).float())
+    maps = p.probability.numpy()
+    if name == "wnet":
+        return (maps[0] > 0.4).astype(int)
+    if name == "colours":
+        return (maps[0] > 0.5).astype(int)
+    if name == "four":
+        return by_hand(maps)
+    mask = maps.argmax(0)
+    parts, count = ndimage.label(mask == 2, np.ones((3, 3)))
+    if count > 1:
+        largest = 1 + np.argmax(np.bincount(parts.ravel())[1:])
+        mask[(mask == 2) & (parts != largest)] = 0
+    for number in (1, 2):
+        filled = ndimage.binary_fill_holes(mask == number)
+        mask[filled & (mask == 0)] = number
+    return mask
+
+
+def by_hand(maps):
+    """The second class from 0.3, the others where they are the most probable of all."""
+    mask = np.zeros(maps.shape[1:], dtype=int)
+    for at in np.ndindex(*mask.shape):
+        p = maps[(slice(None), *at)]
+        runs = [c for c in (1, 2, 3) if (p[c] > 0.3 if c == 2 else p.argmax() == c)]
+        mask[at] = max(runs, key=lambda c: p[c]) if runs else 0
+    return mask
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_predict_gives_the_masks_that_follow_by_hand(name, masks, images):
+    pictures = [np.asarray(Pillow.open(path)) for path in sorted(images.iterdir())]
+    wanted = np.stack([expected(name, picture) for picture in pictures])
+    assert 0.02 < (wanted > 0).mean() < 0.98
+    assert (masks[name] != wanted).mean() < 1e-3  # scaling in other precisions
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_run_says_how_it_read_the_model(name, masks, home):
+    about = json.loads((home / "out" / name / "run.json").read_text())
+    profile = Profile.read(home / f"{name}.toml")
+    assert about["profile"] == profile.reading
+    assert ("largest_component" in about["profile"]) == (name == "inside")
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_serve_gives_the_same_masks(name, masks, home, images, tmp_path):
+    catalogue = Catalogue([str(home / f"{name}.toml")], Limits(), 1)
+    assert list(catalogue.loaded) == [name]
+    for number, path in enumerate(sorted(images.iterdir())):
+        out = tmp_path / str(number)
+        out.mkdir()
+        asked = {"model": name, "method": "intent", "settings": {}}
+        answer, _ = work({**asked, "files": [str(path)], "out": str(out)}, catalogue)
+        assert np.array_equal(np.load(out / "mask.npy").squeeze(), masks[name][number])
+    assert answer["classes"] == list(Profile.read(home / f"{name}.toml").names)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_graph_gives_the_same_masks(name, masks, home, images, tmp_path):
+    graph = tmp_path / f"{name}.onnx"
+    profile = home / f"{name}.toml"
+    loaded = load_model(str(profile))
+    sitta.export_onnx(loaded.model, graph)
+    predict(Request(str(graph)), [images], tmp_path / "out")
+    assert (read_masks(tmp_path / "out") != masks[name]).mean() <= 1e-4
+    kept, own = load_model(str(graph)).profile, loaded.profile
+    assert (kept.classes, kept.preprocess) == (own.classes, own.preprocess)
+    assert (kept.largest_component, kept.fill_holes) == (own.largest_component, own.fill_holes)
+
+
+def test_bench_measures_the_same_masks_without_training(masks, home, images, tmp_path):
+    tables = "".join(
+        f'[[models]]\nprofile = "{home}/{name}.toml"\ntask = "phantom"\nname = "{name}"\n'
+        for name in PROFILES
+    )
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        f'data = "{home}/data"\n[tasks.phantom]\ndomains = ["birch"]\nsources = []\n'
+        '[members]\nlambdas = [1.0]\nstrategies = ["ent-baln"]\n' + tables
+    )
+    results = run_bench(read_plan(plan), tmp_path / "results")
+    assert results.failures() == {}
+    assert not list((tmp_path / "results").glob("models/*"))
+    truths = [
+        np.asarray(Pillow.open(path)) > 0 for path in sorted((images.parent / "masks").iterdir())
+    ]
+    for name, found in masks.items():
+        file = next((tmp_path / "results" / "cells").glob(f"phantom-{name}-r0/birch/intent*"))
+        rows = pd.read_csv(file).sort_values("image")
+        classes = len(Profile.read(home / f"{name}.toml").classes)
+        pairs = zip(found, truths, strict=True)
+        wanted = [dice(mask, truth, classes) for mask, truth in pairs]
+        assert rows["dice"].tolist() == pytest.approx(wanted, abs=1e-6), name
+
+
+def dice(mask, truth, classes):
+    """Mean over classes, of which the truth has the first; 1 where both are empty."""
+    each = []
+    for number in range(1, classes + 1):
+        one, other = mask == number, truth if number == 1 else np.zeros_like(truth)
+        total = one.sum() + other.sum()
+        each.append(2 * (one & other).sum() / total if total else 1.0)
+    return np.mean(each)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_check_finds_nothing_wrong(name, home, images):
+    found = check(str(home / f"{name}.toml"), sorted(images.iterdir())[0])
+    assert not [w for w in found.warnings if "scale" not in w]
+    assert found.facts["classes"] == ", ".join(Profile.read(home / f"{name}.toml").names)
+
+
+def test_inspect_shows_a_profile(home):
+    done = sitta_command("inspect", "four.toml", "--json", cwd=home)
+    about = json.loads(done.stdout)
+    assert about["classes"] == ["disc", "cup", "rim"]
+    assert about["profile"]["classes"][1] == {"name": "cup", "threshold": 0.3}
+
+
+def test_options_go_before_the_profile(home, images, tmp_path):
+    request = Request(str(home / "wnet.toml"), output=0, thresholds=(0.6,))
+    predict(request, [images], tmp_path / "out")
+    first = Path(home / "first.toml")
+    first.write_text(PROFILES["wnet"].replace("output = 1", "output = 0").replace("0.4", "0.6"))
+    predict(Request(str(first)), [images], tmp_path / "own")
+    assert np.array_equal(read_masks(tmp_path / "out"), read_masks(tmp_path / "own"))
+
+
+def test_load_gives_a_network_that_every_method_reads_alike(home):
+    model = sitta.load(home / "inside.toml")
+    assert model.profile.activation == "probabilities"
+    image = torch.rand(1, 32, 32)
+    with torch.no_grad():
+        plain = model(image[None])["main"][0]
+    for source in (
+        sitta.Source(model),
+        sitta.Source(foreign.inside(), output="main", activation="probabilities"),
+    ):
+        torch.testing.assert_close(source(image).probability, plain, atol=2e-6, rtol=0)
