@@ -104,7 +104,7 @@ def train(given: argparse.Namespace) -> Path:
     trainer = nnUNetTrainer(
         json.loads(plans.read_text()), **how, dataset_json=about, device=torch.device("cpu")
     )
-    os.environ["nnUNet_n_proc_DA"] = "0"  # no processes beside this one: planning needs one
+    os.environ |= {"nnUNet_n_proc_DA": "0"}  # none beside this one, where planning needs one
     trainer.num_epochs, trainer.num_iterations_per_epoch = given.epochs, given.steps
     trainer.num_val_iterations_per_epoch = 4
     trainer.run_training()
