@@ -104,6 +104,7 @@ def train(given: argparse.Namespace) -> Path:
     trainer = nnUNetTrainer(
         json.loads(plans.read_text()), **how, dataset_json=about, device=torch.device("cpu")
     )
+    os.environ |= {"nnUNet_n_proc_DA": "0"}  # none beside this one, where planning needs one
     trainer.num_epochs, trainer.num_iterations_per_epoch = given.epochs, given.steps
     trainer.num_val_iterations_per_epoch = 4
     trainer.run_training()
@@ -115,7 +116,7 @@ def main() -> None:
     given = options()
     for name in ("raw", "preprocessed", "results"):
         os.environ[f"nnUNet_{name}"] = str(given.out / name)
-    os.environ |= {"nnUNet_n_proc_DA": "0", "nnUNet_compile": "f"}
+    os.environ |= {"nnUNet_n_proc_DA": "1", "nnUNet_compile": "f"}
     write_dataset(given.out / "raw", given)
     print(train(given))
 
