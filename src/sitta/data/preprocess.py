@@ -225,6 +225,8 @@ def _scaled(inputs: Array, scale: str) -> Array:
     return np.where(spread > FLAT, scaled, 0.0).astype(np.float32)
 
 
+# What the models of a task find, for cards that call it foreground.
+STRUCTURES = {"chest": "lungs", "retina": "vessels", "spinal": "spinal cord", "phantom": "organ"}
 TASKS: dict[str, Preprocess] = {
     "chest": Preprocess(size=(128, 128)),
     "retina": Preprocess(size=(256, 256), channels=3),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sitta.data.preprocess import TASKS, Preprocess
+from sitta.data.preprocess import STRUCTURES, TASKS, Preprocess
 from sitta.errors import InvalidSetting
 from sitta.inference.backends.onnx import Graph, is_graph
 from sitta.inference.pipeline import Adapt
@@ -79,7 +79,10 @@ def _described(
     card: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> tuple[Preprocess, tuple[str, ...]]:
     """What a model takes and finds, as its card says."""
-    usual = TASKS.get(str(card.get("source", "")).split("/")[0], Preprocess()).as_dict()
+    task = str(card.get("source", "")).split("/")[0]
+    usual = TASKS.get(task, Preprocess()).as_dict()
     settings = {**usual, **card.get("preprocess", {}), **changes}
     classes = tuple(card.get("classes", ["background", "foreground"])[1:])
+    if classes == ("foreground",):
+        classes = (STRUCTURES.get(task, "foreground"),)
     return Preprocess.from_dict(settings), classes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,9 @@ class Outputs:
             write_map(values, self.folder / name, like)
         written = [*masks, *maps]
         about = {"output": written[0], "outputs": written, "key": self._key(digest)}
+        with open(self.folder / written[0], "rb") as stream:  # by which a decision names its mask
+            about["mask_sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
+        about["classes"] = list(names)
         record = {**result.record, **source, **about}
         _keep(path, record)
         path.with_suffix(CLAIM).unlink(missing_ok=True)
@@ -79,18 +83,8 @@ class Outputs:
 
     def summary(self, records: Sequence[Mapping[str, Any]]) -> None:
         """``summary.csv``: a row for each image or slice."""
-        lambdas: list[float] = next((r["lambdas"] for r in records), [])
-        parts = ("weight", "entropy", "area")
-        with (
-            atomic_write(self.folder / "summary.csv") as draft,
-            open(draft, "w", encoding="utf-8", newline="") as stream,
-        ):
-            table = csv.writer(stream)
-            table.writerow([*COLUMNS, *(f"{part}@{lam:.2f}" for part in parts for lam in lambdas)])
-            for row in (row for record in records for row in record["rows"]):
-                plain = (" ".join(v) if isinstance(v := row.get(k), list) else v for k in COLUMNS)
-                members = (*row["weights"], *row["entropies"], *row["areas"])
-                table.writerow([*map(cell, plain), *members])
+        with atomic_write(self.folder / "summary.csv") as draft:
+            draft.write_bytes(summary_csv(records).encode())
 
     def sources(self, records: Sequence[Mapping[str, Any]]) -> None:
         """``outputs.csv``: from which input each mask and map came."""
@@ -117,6 +111,22 @@ class Outputs:
     def _key(self, digest: str) -> dict[str, str]:
         """A record counts as long as neither file nor settings change."""
         return {"input": digest, "settings": self.settings}
+
+
+def summary_csv(records: Sequence[Mapping[str, Any]]) -> str:
+    """The text of ``summary.csv``; records of several methods may differ in their members."""
+    lambdas = list(dict.fromkeys(lam for record in records for lam in record["lambdas"]))
+    parts = {"weight": "weights", "entropy": "entropies", "area": "areas"}
+    stream = io.StringIO(newline="")
+    table = csv.writer(stream)
+    table.writerow([*COLUMNS, *(f"{part}@{lam:.2f}" for part in parts for lam in lambdas)])
+    for record in records:
+        at = [record["lambdas"].index(lam) if lam in record["lambdas"] else None for lam in lambdas]
+        for row in record["rows"]:
+            plain = (" ".join(v) if isinstance(v := row.get(k), list) else v for k in COLUMNS)
+            members = (None if k is None else row[part][k] for part in parts.values() for k in at)
+            table.writerow([*map(cell, plain), *members])
+    return stream.getvalue()
 
 
 def origin(folder: Path, name: str) -> dict[str, Any] | None:
