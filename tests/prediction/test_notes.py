@@ -31,7 +31,7 @@ STOP = {
 
 
 def test_every_note_says_what_and_what_to_do():
-    assert len(NOTES) == 24
+    assert len(NOTES) == 25
     for code, note in NOTES.items():
         assert note.code == code
         assert note.sentence.endswith(".")

@@ -62,7 +62,7 @@ def calibrate(
     moved: dict[str, Any] = _moved(profile, out.absolute().parent)
     replace(profile, **moved, **kept, said=None, calibration=made.as_dict()).write(out)
     if as_json:
-        print_json(_told(made))
+        print_json(told(made))
         return
     show(made)
     if made.inputs is not None and made.inputs.image is None:
@@ -105,7 +105,7 @@ def _share(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f}"
 
 
-def _told(made: Any) -> dict[str, Any]:
+def told(made: Any) -> dict[str, Any]:
     """A calibration without its arrays, in plain types."""
     names = ("images", "subjects", "labelled", "limit", "members")
     classes = [{"name": c.name, "adapts": c.adapts, "gain": c.gain} for c in made.classes]

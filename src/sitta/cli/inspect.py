@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from sitta.cli import app, command
+from sitta.cli.calibrate import show, told
 from sitta.cli.options import AsJson, Model, Weights
 from sitta.cli.show import print_json, say
 
 if TYPE_CHECKING:
     from sitta.inference import Loaded
+    from sitta.prediction.calibration import Calibration
 
 
 @command(app, "sitta inspect chest-mcu")
-def inspect(model: Model, weights: Weights = None, as_json: AsJson = False) -> None:
+def inspect(
+    model: Model,
+    weights: Weights = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the calibration: mean image and shapes, shifts.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """What a model is made of, what it takes, and which methods apply to it."""
     from sitta.data.scaling import SETTINGS
     from sitta.inference import load_model
+    from sitta.prediction.calibration import calibration_of
 
     loaded = load_model(model, weights)
     text, described, idle = _inside(loaded)
-    card = getattr(loaded.model, "card", {})
+    card = {k: v for k, v in getattr(loaded.model, "card", {}).items() if k != "calibration"}
+    known = calibration_of(loaded.model)
+    if plot is not None:
+        _draw(known, model, plot)
     if as_json:
         about = {"model": model, "sha256": loaded.digest, "preprocess": loaded.preprocess.as_dict()}
         about |= {"classes": list(loaded.classes), "card": card}
-        about |= {"profile": loaded.profile.as_dict(), **described}
+        about |= {"profile": replace(loaded.profile, calibration=None).as_dict(), **described}
+        about["calibration"] = None if known is None else told(known)
         print_json({**about, "warnings": [*described.get("warnings", []), *idle]})
         return
     say(f"{text}\ntakes")
@@ -39,8 +56,25 @@ def inspect(model: Model, weights: Weights = None, as_json: AsJson = False) -> N
     for name in ("source", "training", "trust", "licence", "citation", "note"):
         if about.get(name):
             say(f"{name}\n  {_plain(about[name])}")
+    say("calibration" if known is not None else "calibration\n  not calibrated")
+    if known is not None:
+        show(known)
     for warning in idle:
         say(f"warning\n  {warning}")
+
+
+def _draw(known: Calibration | None, model: str, path: Path) -> None:
+    """A picture of a calibration."""
+    from sitta._util.files import atomic_write
+    from sitta.calibration.plot import plot
+    from sitta.errors import InvalidSetting
+
+    if known is None:
+        raise InvalidSetting(
+            f"{model} is not calibrated.", fix=f"sitta calibrate {model} --images FOLDER"
+        )
+    with atomic_write(path) as draft:
+        plot(known).savefig(draft, dpi=110, format=path.suffix.lstrip(".") or "png")
 
 
 def _inside(loaded: Loaded) -> tuple[str, dict[str, Any], tuple[str, ...]]:

@@ -85,6 +85,8 @@ def predict(
         from sitta.inference.loading import is_graph
 
         words, own = settings or [], {"strategy": strategy, "step": step}
+        if method is None and o.given(**own) and not is_graph(model):
+            method = "intent"  # whose options these are
         chosen = (
             o.graph_settings(words) | o.given(**own)
             if is_graph(model)
