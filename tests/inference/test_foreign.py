@@ -114,7 +114,7 @@ def masks(home, images):
     """The masks that predict writes, for every profile."""
     found = {}
     for name in PROFILES:
-        done = predict(Request(str(home / f"{name}.toml")), [images], home / "out" / name)
+        done = predict(Request(str(home / f"{name}.toml"), "intent"), [images], home / "out" / name)
         assert done.counts == {"done": 3, "skipped": 0, "failed": 0}
         assert done.warnings == []
         found[name] = read_masks(home / "out" / name)
@@ -261,7 +261,7 @@ def test_inspect_shows_a_profile(home):
 
 
 def test_options_go_before_the_profile(home, images, tmp_path):
-    request = Request(str(home / "wnet.toml"), output=0, thresholds=(0.6,))
+    request = Request(str(home / "wnet.toml"), "intent", output=0, thresholds=(0.6,))
     predict(request, [images], tmp_path / "out")
     first = Path(home / "first.toml")
     first.write_text(PROFILES["wnet"].replace("output = 1", "output = 0").replace("0.4", "0.6"))
