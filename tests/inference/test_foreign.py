@@ -111,7 +111,7 @@ def masks(home, images):
     """The masks that predict writes, for every profile."""
     found = {}
     for name in PROFILES:
-        done = predict(Request(str(home / f"{name}.toml")), [images], home / "out" / name)
+        done = predict(Request(str(home / f"{name}.toml"), "intent"), [images], home / "out" / name)
         assert done.counts == {"done": 3, "skipped": 0, "failed": 0}
         assert done.warnings == []
         found[name] = read_masks(home / "out" / name)

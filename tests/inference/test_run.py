@@ -38,7 +38,13 @@ def plan(**more):
 
 @pytest.mark.parametrize(
     ("method", "settings"),
-    [("intent", {}), ("intent", {"strategy": "vote", "step": 0.5}), ("source", {}), ("tent", {})],
+    [
+        ("intent", {}),
+        ("adapt", {"budget": "full"}),
+        ("intent", {"strategy": "vote", "step": 0.5}),
+        ("source", {}),
+        ("tent", {}),
+    ],
 )
 def test_figures_and_masks_equal_those_of_the_api(images, tmp_path, method, settings):
     run = predict(plan(method=method, settings=settings), [images], tmp_path / "out")
@@ -57,10 +63,10 @@ def test_figures_and_masks_equal_those_of_the_api(images, tmp_path, method, sett
         assert row["change"] == ("" if p.change is None else str(float(p.change)))
         assert row["distance"] == ("" if method == "source" else str(float(p.distance)))
         assert row["notes"] == " ".join(p.notes)
-        for k, lam in enumerate(p.lambdas.tolist()):
-            assert float(row[f"weight@{lam:.2f}"]) == float(p.weights[k])
-            assert float(row[f"entropy@{lam:.2f}"]) == float(p.entropies[k])
-            assert float(row[f"area@{lam:.2f}"]) == float(p.areas[k])
+        for k, name in enumerate(p.record.names):
+            assert float(row[f"weight@{name}"]) == float(p.weights[k])
+            assert float(row[f"entropy@{name}"]) == float(p.entropies[k])
+            assert float(row[f"area@{name}"]) == float(p.areas[k])
         native = ready.inverse.restore(p.probability[None])[0] > 0.5
         found = np.asarray(Pillow.open(tmp_path / "out" / "masks" / path.name))
         assert np.array_equal(found, 255 * native.astype(np.uint8))
@@ -68,7 +74,7 @@ def test_figures_and_masks_equal_those_of_the_api(images, tmp_path, method, sett
 
 def test_maps_are_saved_in_the_geometry_of_the_image(images, tmp_path):
     save = ("probability", "uncertainty", "members")
-    predict(plan(save=save, settings={"step": 0.5}), [images], tmp_path / "out")
+    predict(plan(method="intent", save=save, settings={"step": 0.5}), [images], tmp_path / "out")
     names = {p.relative_to(tmp_path / "out").parts[0] for p in (tmp_path / "out").glob("*/*.png")}
     members = {"member-1.00", "member-0.50", "member-0.00"}
     assert names == {"masks", "probability", "uncertainty"} | members
