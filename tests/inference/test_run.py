@@ -94,15 +94,19 @@ def test_what_is_done_is_not_done_again_unless_something_changed(images, tmp_pat
 
     assert counts(plan()) == {"done": 0, "skipped": 3, "failed": 0}
     assert (out / "summary.csv").read_text() == first
-    assert counts(plan(settings={"step": 0.5}))["done"] == 3
-    assert counts(plan(settings={"step": 0.5}))["skipped"] == 3
-    assert counts(plan(settings={"step": 0.5}), overwrite=True)["done"] == 3
+    assert counts(plan(method="intent", settings={"step": 0.5}))["done"] == 3
+    assert counts(plan(method="intent", settings={"step": 0.5}))["skipped"] == 3
+    assert counts(plan(method="intent", settings={"step": 0.5}), overwrite=True)["done"] == 3
     image, _ = phantom.draw("rowan", size=(40, 48))
     values = (image[0].numpy() * 255).astype(np.uint8)
     Pillow.fromarray(values).save(images / "scene-0001.png")
-    assert counts(plan(settings={"step": 0.5})) == {"done": 1, "skipped": 2, "failed": 0}
+    assert counts(plan(method="intent", settings={"step": 0.5})) == {
+        "done": 1,
+        "skipped": 2,
+        "failed": 0,
+    }
     (out / "masks" / "scene-0002.png").unlink()
-    assert counts(plan(settings={"step": 0.5}))["done"] == 1
+    assert counts(plan(method="intent", settings={"step": 0.5}))["done"] == 1
 
 
 def test_twenty_kinds_of_bad_input_give_twenty_clear_sentences(tmp_path):
@@ -211,10 +215,10 @@ def test_a_wrong_plan_is_refused_before_anything_is_read(images, tmp_path):
 def test_a_file_that_never_ends_is_a_failure_and_the_others_are_done(images, tmp_path, monkeypatch):
     real, stuck = worker_module.prepare_file, sorted(images.iterdir())[1]
 
-    def prepare_file(file, *args):
+    def prepare_file(file, *args, **more):
         while file.path == stuck:
             signal.raise_signal(signal.SIGALRM)  # its time is over
-        return real(file, *args)
+        return real(file, *args, **more)
 
     monkeypatch.setattr(worker_module, "prepare_file", prepare_file)
     run = predict(plan(file_timeout=1000), [images], tmp_path / "out")
