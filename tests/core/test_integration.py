@@ -9,17 +9,41 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import sitta
 from sitta.core.agreement import agreement, disagreement, foreground
 from sitta.core.integration import STRATEGIES, integrate, is_flat, weigh
+from tests.nets import case
 
-NAMES = ["average", "vote", "entropy", "ent-min", "ent-topk", "ent-norm", "ent-baln", "sharpness"]
+NAMES = [
+    *("average", "vote", "entropy", "ent-min", "ent-topk"),
+    *("ent-norm", "ent-baln", "ent-power", "sharpness"),
+]
 figures = hnp.arrays(
     np.float64, st.tuples(st.integers(1, 9), st.integers(1, 3)), elements=st.floats(0, 1)
 ).map(torch.from_numpy)
 
 
-def test_all_eight_strategies_are_there():
+def test_all_nine_strategies_are_there():
     assert list(STRATEGIES) == NAMES
+
+
+def test_power_is_the_entropy_to_the_minus_twenty():
+    entropy = torch.rand(6, 4, dtype=torch.float64) * 0.6 + 0.05
+    entropy[2, 1] = torch.inf  # not usable
+    expected = entropy.numpy() ** -20
+    expected /= expected.sum(axis=0)
+    np.testing.assert_allclose(weigh("ent-power", entropy).numpy(), expected, rtol=1e-9)
+    assert expected[2, 1] == 0
+
+
+def test_power_puts_an_empty_member_last():
+    net, images = case()
+    p = sitta.InTEnt(net, strategy="ent-power")(images)
+    usual = sitta.InTEnt(net)(images)
+    finds = p.member_masks.flatten(2).any(dim=2)
+    entropy = torch.where(finds, usual.entropies, 1.0)
+    torch.testing.assert_close(p.entropies, entropy)
+    torch.testing.assert_close(p.weights, weigh("ent-power", entropy))
 
 
 @given(figures, st.sampled_from(NAMES))

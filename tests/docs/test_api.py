@@ -37,8 +37,8 @@ def test_methods_that_list_settings_list_all_of_them():
     for name in ("InTEnt", "Source"):
         listed = set(re.findall(r"\w+", calls[name]))
         about = sitta.methods()[name.lower()].describe()
-        given = {"model", "output", "accelerate", "source_statistics"}  # not on the command line
-        assert listed == {s["name"] for s in about["settings"]} | given
+        common = {"model", "output", "accelerate", "source_statistics"}
+        assert listed == {s["name"] for s in about["settings"]} | common
 
 
 @pytest.mark.parametrize("line", first_cells(IMPORTS))

@@ -16,7 +16,7 @@ def test_demo_prints_a_table_and_names_its_picture(tmp_path):
     done = sitta_process("demo", "--images", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
-    for word in ("cedar", "fir", "rowan", "InTEnt", "oracle", "worse", "lambda"):
+    for word in ("cedar", "fir", "rowan", "InTEnt", "Adapt", "oracle", "worse", "lambda"):
         assert word in done.stdout
     assert "Picture: sitta-demo/demo.png" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -32,9 +32,10 @@ def test_demo_json_holds_computed_figures(tmp_path):
         assert len(fixed) == 6
         assert row["oracle"] >= max(fixed) - 1e-6
         assert 0 <= row["worse"] <= row["images"] == 2
-    mean = {k: sum(r[k] for r in found["rows"]) / 3 for k in ("intent", "oracle")}
+    mean = {k: sum(r[k] for r in found["rows"]) / 3 for k in ("intent", "adapt", "oracle")}
     source = sum(r["fixed"]["1.0"] for r in found["rows"]) / 3
     assert source + 0.03 < mean["intent"] < mean["oracle"]
+    assert source + 0.03 < mean["adapt"]
     assert (tmp_path / "here" / "demo.png").exists()
 
 

@@ -34,7 +34,7 @@ def test_the_run_is_that_of_torch(folder):
     done = in_a_small_image("predict", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     as_they_are = {"fit": "none", "size": None}
-    plan = Request("phantom-alder", preprocess=as_they_are)
+    plan = Request("phantom-alder", "intent", preprocess=as_they_are)
     there = run(plan, images, folder / "torch")
     assert there.counts == json.loads(done.stdout)["counts"]
     ours, theirs = table(folder / "small"), table(folder / "torch")

@@ -69,7 +69,9 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def by_torch(folder):
     usual = {**TASKS["phantom"].as_dict(), **CARD["preprocess"]}
-    plan = Request("tests.onnx_stub:net", preprocess=usual, save=("probability", "members"))
+    plan = Request(
+        "tests.onnx_stub:net", "intent", preprocess=usual, save=("probability", "members")
+    )
     return run(plan, [folder / "in"], folder / "torch"), folder / "torch"
 
 

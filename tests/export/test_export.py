@@ -55,6 +55,7 @@ CASES = {
     "classes": (3, 2, {"strategy": "vote", "variance": "unbiased", "lambdas": (0.5, 0.0, 1.0)}),
     "labels": (2, 2, {"activation": "sigmoid", "strategy": "ent-topk", "statistics": "in-layer"}),
     "volumes": (2, 3, {"step": 0.5, "strategy": "ent-norm", "empty": "uninformative"}),
+    "power": (1, 2, {"strategy": "ent-power", "step": 0.5}),
 }
 
 

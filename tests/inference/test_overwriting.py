@@ -14,7 +14,7 @@ from sitta.inference import outputs, predict
 from sitta.inference.inputs import find_inputs
 from sitta.inference.request import Request
 
-REQUEST = Request("phantom-alder", "intent", settings={"step": 0.5})
+REQUEST = Request("phantom-alder", "intent", {"step": 0.5})
 
 
 def film(path, seed=0):
@@ -116,7 +116,7 @@ def test_a_run_of_other_settings_killed_at_a_mask_leaves_no_record_of_before(tmp
     film(tmp_path / "in" / "a.png")
     inputs, out = [tmp_path / "in"], tmp_path / "out"
     predict(REQUEST, inputs, out)
-    other = Request("phantom-alder", "intent", settings={"step": 0.25})
+    other = Request("phantom-alder", "intent", {"step": 0.25})
 
     def killed(*_):
         raise KeyboardInterrupt

@@ -38,7 +38,13 @@ def plan(**more):
 
 @pytest.mark.parametrize(
     ("method", "settings"),
-    [("intent", {}), ("intent", {"strategy": "vote", "step": 0.5}), ("source", {}), ("tent", {})],
+    [
+        ("intent", {}),
+        ("adapt", {"budget": "full"}),
+        ("intent", {"strategy": "vote", "step": 0.5}),
+        ("source", {}),
+        ("tent", {}),
+    ],
 )
 def test_figures_and_masks_equal_those_of_the_api(images, tmp_path, method, settings):
     run = predict(plan(method=method, settings=settings), [images], tmp_path / "out")
@@ -57,10 +63,10 @@ def test_figures_and_masks_equal_those_of_the_api(images, tmp_path, method, sett
         assert row["change"] == ("" if p.change is None else str(float(p.change)))
         assert row["distance"] == ("" if method == "source" else str(float(p.distance)))
         assert row["notes"] == " ".join(p.notes)
-        for k, lam in enumerate(p.lambdas.tolist()):
-            assert float(row[f"weight@{lam:.2f}"]) == float(p.weights[k])
-            assert float(row[f"entropy@{lam:.2f}"]) == float(p.entropies[k])
-            assert float(row[f"area@{lam:.2f}"]) == float(p.areas[k])
+        for k, name in enumerate(p.record.names):
+            assert float(row[f"weight@{name}"]) == float(p.weights[k])
+            assert float(row[f"entropy@{name}"]) == float(p.entropies[k])
+            assert float(row[f"area@{name}"]) == float(p.areas[k])
         native = ready.inverse.restore(p.probability[None])[0] > 0.5
         found = np.asarray(Pillow.open(tmp_path / "out" / "masks" / path.name))
         assert np.array_equal(found, 255 * native.astype(np.uint8))
@@ -68,7 +74,7 @@ def test_figures_and_masks_equal_those_of_the_api(images, tmp_path, method, sett
 
 def test_maps_are_saved_in_the_geometry_of_the_image(images, tmp_path):
     save = ("probability", "uncertainty", "members")
-    predict(plan(save=save, settings={"step": 0.5}), [images], tmp_path / "out")
+    predict(plan(method="intent", save=save, settings={"step": 0.5}), [images], tmp_path / "out")
     names = {p.relative_to(tmp_path / "out").parts[0] for p in (tmp_path / "out").glob("*/*.png")}
     members = {"member-1.00", "member-0.50", "member-0.00"}
     assert names == {"masks", "probability", "uncertainty"} | members
@@ -88,15 +94,19 @@ def test_what_is_done_is_not_done_again_unless_something_changed(images, tmp_pat
 
     assert counts(plan()) == {"done": 0, "skipped": 3, "failed": 0}
     assert (out / "summary.csv").read_text() == first
-    assert counts(plan(settings={"step": 0.5}))["done"] == 3
-    assert counts(plan(settings={"step": 0.5}))["skipped"] == 3
-    assert counts(plan(settings={"step": 0.5}), overwrite=True)["done"] == 3
+    assert counts(plan(method="intent", settings={"step": 0.5}))["done"] == 3
+    assert counts(plan(method="intent", settings={"step": 0.5}))["skipped"] == 3
+    assert counts(plan(method="intent", settings={"step": 0.5}), overwrite=True)["done"] == 3
     image, _ = phantom.draw("rowan", size=(40, 48))
     values = (image[0].numpy() * 255).astype(np.uint8)
     Pillow.fromarray(values).save(images / "scene-0001.png")
-    assert counts(plan(settings={"step": 0.5})) == {"done": 1, "skipped": 2, "failed": 0}
+    assert counts(plan(method="intent", settings={"step": 0.5})) == {
+        "done": 1,
+        "skipped": 2,
+        "failed": 0,
+    }
     (out / "masks" / "scene-0002.png").unlink()
-    assert counts(plan(settings={"step": 0.5}))["done"] == 1
+    assert counts(plan(method="intent", settings={"step": 0.5}))["done"] == 1
 
 
 def test_twenty_kinds_of_bad_input_give_twenty_clear_sentences(tmp_path):
@@ -205,10 +215,10 @@ def test_a_wrong_plan_is_refused_before_anything_is_read(images, tmp_path):
 def test_a_file_that_never_ends_is_a_failure_and_the_others_are_done(images, tmp_path, monkeypatch):
     real, stuck = worker_module.prepare_file, sorted(images.iterdir())[1]
 
-    def prepare_file(file, *args):
+    def prepare_file(file, *args, **more):
         while file.path == stuck:
             signal.raise_signal(signal.SIGALRM)  # its time is over
-        return real(file, *args)
+        return real(file, *args, **more)
 
     monkeypatch.setattr(worker_module, "prepare_file", prepare_file)
     run = predict(plan(file_timeout=1000), [images], tmp_path / "out")

@@ -128,7 +128,7 @@ def test_another_method_and_settings(torch_service, files):
 def test_the_registry_feeds_the_methods(torch_service):
     told = {m["name"]: m for m in torch_service.get("/api/methods").json()["methods"]}
     assert list(told) == list(sitta.methods())
-    assert [n for n, m in told.items() if m["default"]] == ["intent"]
+    assert [n for n, m in told.items() if m["default"]] == ["adapt"]
     for name, kind in sitta.methods().items():
         expected = kind.describe()
         assert told[name]["summary"] == expected["description"]

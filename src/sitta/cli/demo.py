@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CAPTION = """\
 1.0 to 0.0: lambda, the weight of the training statistics (1.0: no adaptation)
 oracle: the best lambda of each image, known only from the truth
-worse: images that lost more than one point by InTEnt"""
+worse: images that lost more than one point by Adapt"""
 
 
 @command(app, "sitta demo --images 2")
@@ -54,11 +54,21 @@ def demo(
 
 
 def _print(rows: list[Row]) -> None:
-    columns = ["site", *(f"{lam:.1f}" for lam in rows[0].fixed), "InTEnt", "oracle", "worse"]
+    columns = [
+        "site",
+        *(f"{lam:.1f}" for lam in rows[0].fixed),
+        "InTEnt",
+        "Adapt",
+        "oracle",
+        "worse",
+    ]
     cells = [
         [
             row.site,
-            *(f"{100 * dice:.1f}" for dice in (*row.fixed.values(), row.intent, row.oracle)),
+            *(
+                f"{100 * dice:.1f}"
+                for dice in (*row.fixed.values(), row.intent, row.adapt, row.oracle)
+            ),
             f"{row.worse} of {row.images}",
         ]
         for row in rows

@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from sitta.adaptation import InTEnt
+from sitta.adaptation import Adapt, InTEnt
 from sitta.data import phantom
 from sitta.inference import Request, Run, predict
 from sitta.models import load
@@ -30,8 +30,9 @@ class Row:
     images: int  # how many images
     fixed: dict[float, float]  # Dice by lambda; the first, lambda 1, is the unadapted model
     intent: float  # Dice of InTEnt
+    adapt: float  # Dice of Adapt
     oracle: float  # Dice of the best lambda of each image, which only the truth can tell
-    worse: int  # images whose Dice InTEnt lowered by more than 0.01 against the unadapted model
+    worse: int  # images whose Dice Adapt lowered by more than 0.01 against the unadapted model
 
 
 def dice(masks: Tensor, truth: Tensor, empty: float = 1.0) -> Tensor:
@@ -44,16 +45,20 @@ def dice(masks: Tensor, truth: Tensor, empty: float = 1.0) -> Tensor:
 
 def run(sites: Iterable[str], images: int) -> tuple[list[Row], list[Scene]]:
     """Adapt the model that ships with Sitta: mean Dice of each site, and its first image."""
-    adapt = InTEnt(load(MODEL))
+    model = load(MODEL)
+    intent, adapt = InTEnt(model), Adapt(model)
     rows, scenes = [], []
     for site in sites:
         pictures, truth = phantom.batch(site, images)
-        p = adapt(pictures)
-        each = dice(p.member_masks, truth)  # (K, N)
-        fixed = {float(lam): float(d) for lam, d in zip(p.lambdas, each.mean(dim=1), strict=True)}
+        grid, p = intent(pictures), adapt(pictures)
+        each = dice(grid.member_masks, truth)  # (K, N)
+        fixed = {
+            float(lam): float(d) for lam, d in zip(grid.lambdas, each.mean(dim=1), strict=True)
+        }
         ours, best = dice(p.mask, truth), each.amax(dim=0)
         worse = int((ours < each[0] - 0.01).sum())
-        rows.append(Row(site, images, fixed, float(ours.mean()), float(best.mean()), worse))
+        means = [float(d.mean()) for d in (dice(grid.mask, truth), ours, best)]
+        rows.append(Row(site, images, fixed, *means, worse))
         scenes.append((site, truth[0], p[0]))
     return rows, scenes
 
@@ -72,7 +77,7 @@ def draw(scenes: Sequence[Scene], path: Path) -> None:
     axes = figure.subplots(len(scenes), 4, squeeze=False)
     for line, (site, truth, p) in zip(axes, scenes, strict=True):
         assert p.source_mask is not None  # noqa: S101  (the grid holds lambda 1)
-        masks = {"truth": truth, "source": p.source_mask, "InTEnt": p.mask}
+        masks = {"truth": truth, "source": p.source_mask, "Adapt": p.mask}
         for ax, (name, mask) in zip(line, masks.items(), strict=False):
             outline(ax, p.image[0].numpy(), mask)
             score = float(dice(mask[None], truth[None]))

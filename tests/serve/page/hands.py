@@ -82,7 +82,9 @@ def expected_uncertainty(path, method):
 def expected(path, **settings):
     """What the Python API says about a file."""
     loaded = load_model("phantom-alder")
-    adapt = adapter(loaded.model, Request("phantom-alder", settings=settings))
+    adapt = adapter(
+        loaded.model, Request("phantom-alder", "intent" if settings else None, settings)
+    )
     prepared = prepare_file(InputFile(path, path.name, path.name), loaded.preprocess)
     return predict_prepared([prepared], adapt, frozenset())[0]
 
