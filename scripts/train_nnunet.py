@@ -4,7 +4,8 @@
 
 nnU-Net itself plans, preprocesses and trains; two things differ from its defaults: the network is
 small, and ``norm_op`` in its plan is what ``--norm`` says. The folder of the trained model is
-printed; `sitta predict nnunet:FOLDER` takes it. Needs nnunetv2: docs/how-to/nnunet.md.
+printed; `sitta predict nnunet:FOLDER` takes it. Give each network an ``--out`` of its own; a second
+run in it keeps plan and preprocessed data. Needs nnunetv2: docs/how-to/nnunet.md.
 """
 
 from __future__ import annotations
