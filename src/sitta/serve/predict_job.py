@@ -198,7 +198,7 @@ def _marks(done: FileResult) -> list[str] | None:
     affine, turn = done.image.geometry.affine, done.placement.orientation
     if affine is None:
         return None
-    marks = []
+    marks: list[str] = []
     for side in (2, 1):  # columns, then rows
         way = np.asarray(affine)[:3, turn.axes[side]] * (-1 if side in turn.flips else 1)
         at = int(np.abs(way).argmax())

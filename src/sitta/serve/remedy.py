@@ -55,7 +55,10 @@ class Remedy:
         back = partial(turned, degrees=-self.rotate)
         whole: Any = record
         members = None if record.members is None else back(record.members)
-        found = {"images": back(record.images), "probability": back(record.probability)}
+        found: dict[str, Any] = {
+            "images": back(record.images),
+            "probability": back(record.probability),
+        }
         computed: Lazy[Array] = Lazy(lambda name: _map_back(whole.computed[name], back))
         return replace(record, **found, members=members, computed=computed)
 

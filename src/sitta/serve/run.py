@@ -56,7 +56,8 @@ def run(
 
 def run_review(folder: Path, guard: Guard, port: int, say: Callable[[str], None]) -> None:
     """Serve the report of a finished run until Ctrl-C or SIGTERM; decisions go beside it."""
-    from sitta.serve.reviewing import FILE, NOTHING, Run, create_review
+    from sitta.prediction.decisions import FILE
+    from sitta.serve.reviewing import NOTHING, Run, create_review
     from sitta.serve.server import Server
 
     run = Run(folder)
