@@ -87,6 +87,7 @@ def decided(tab, number):
     until(tab, REVIEWED, f"{number} of {IMAGES} reviewed")
 
 
+@pytest.mark.timeout(900)  # on a busy machine; it starts two services
 def test_twenty_images_by_keyboard(visit, films, tmp_path):
     with served(tmp_path / "session") as address:
         tab = visit(address)
