@@ -16,7 +16,7 @@ from tests.report.test_page import HOSTILE
 def exported(tab):
     with tab.expect_download() as got:
         tab.click("#export")
-    return got.value.path().read_text(encoding="utf-8")
+    return got.value.path().read_bytes().decode()
 
 
 def test_review_by_keyboard(opened):  # noqa: F811

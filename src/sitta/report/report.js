@@ -268,6 +268,15 @@
   const byName = new Intl.Collator(undefined, { numeric: true });
   for (const record of records) record.folded = record.name.toLocaleLowerCase();
 
+  /** Where all images have an expected Dice, the lowest comes first. */
+  function byDice() {
+    const name = "expected_dice";
+    first[name] = ({ expected }) => expected;
+    if (!$("sort").querySelector(`[value=${name}]`))
+      $("sort").prepend(make("option", { value: name }, "expected Dice, lowest first"));
+    $("sort").value = name;
+  }
+
   function arrange() {
     const text = $("find").value.trim().toLocaleLowerCase();
     const code = $("note").value;
@@ -375,12 +384,9 @@
   });
   Object.entries(view).forEach(([kind, on]) => show(kind, on));
   fade(0);
+  if (records.length && records.every(({ expected }) => typeof expected === "number")) byDice();
   arrange();
   review = sittaReview({ $, ...data, current: () => current ?? shown[Math.max(0, nearest()[0])], next: open, changed: mark });
-  if (records.length && records.every(({ expected }) => typeof expected === "number") && first.expected_dice) {
-    $("sort").value = "expected_dice";
-    arrange();
-  }
   $("large").addEventListener("click", large);
   document.addEventListener("keyup", (event) => {
     if (event.key === " ") document.documentElement.classList.remove("bare");

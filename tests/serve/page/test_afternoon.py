@@ -23,6 +23,7 @@ from sitta.serve.guard import Guard
 from sitta.serve.quotas import Limits
 from sitta.serve.service import Service
 from sitta.serve.worker import WorkerConfig
+from tests.browser import eventually
 from tests.serve.page.hands import DONE, expected, settled, until
 
 IMAGES = 20
@@ -86,11 +87,13 @@ def decided(tab, number):
     until(tab, REVIEWED, f"{number} of {IMAGES} reviewed")
 
 
+@pytest.mark.timeout(900)  # on a busy machine; it starts two services
 def test_twenty_images_by_keyboard(visit, films, tmp_path):
     with served(tmp_path / "session") as address:
         tab = visit(address)
         tab.set_input_files("#files", films)
-        settled(tab, IMAGES)
+        eventually(tab, lambda: tab.locator(".item.done").count() == IMAGES, tries=4000)
+        until(tab, DONE)
         tab.locator(".item").first.focus()
         tab.keyboard.press("Home")
         until(tab, DONE)

@@ -9,7 +9,7 @@ import pytest
 
 from sitta.data import phantom
 from tests.browser import assert_accessible, eventually
-from tests.serve.page.hands import DONE, coloured, expected, picture, settled, until
+from tests.serve.page.hands import DONE, changed, coloured, expected, picture, settled, until
 
 REVIEWED = "() => document.querySelector('#reviewed').textContent"
 NAME = "() => document.querySelector('#name').textContent"
@@ -81,7 +81,7 @@ def test_the_chosen_mask_is_drawn_decided_on_and_saved(opened, three):
     tab.select_option("#choice", "unadapted")
     until(tab, "() => document.querySelector('#show-mask-name').textContent", "Unadapted")
     until(tab, DONE)
-    after = eventually(tab, lambda: (p := picture(tab)) is not None and (p != before).any() and p)
+    after = changed(tab, before)
     assert coloured(after, (0x35, 0xC4, 0xFF)).any()
     tab.locator("#pane-now").focus()
     tab.keyboard.press("1")
