@@ -44,6 +44,14 @@ def test_a_curve_is_thin_and_never_falls():
     assert curve(np.array([5.0])) == curve.y[-1]
 
 
+def test_places_that_rounding_makes_equal_are_one():
+    """Else a curve that was written could not be read."""
+    x = np.array([0.0, 0.111111, 0.111112, 0.111113, 0.5])
+    curve = Curve.fit(x, x)
+    assert (np.diff(curve.x) > 0).all()
+    assert Curve.from_dict({"x": curve.x, "y": curve.y}) == curve
+
+
 def test_equal_places_share_their_mean():
     curve = Curve.fit(np.zeros(4), np.array([0.1, 0.9, 0.4, 0.6]))
     assert curve.x == (0.0,)

@@ -21,6 +21,7 @@ from sitta.errors import InvalidSetting
 Array = NDArray[Any]
 SHARE = 0.8  # of masks whose Dice the interval shall hold
 KNOTS = 24  # of a curve
+DIGITS = 5  # after the point, of its places and values; places that are then equal are one
 LOWER_IS_BETTER = ("unsure", "distance", "size")
 EVIDENCE = ("with_image", "with_source", "apart", "sharp", "shape", *LOWER_IS_BETTER)
 
@@ -46,10 +47,10 @@ class Curve:
     @classmethod
     def thinned(cls, x: Array, y: Array) -> Curve:
         """Through points in rising order, at a few knots; equal places share their mean."""
-        places, first = np.unique(np.round(x, 6), return_inverse=True)
+        places, first = np.unique(np.round(x, DIGITS), return_inverse=True)
         values = np.bincount(first, y) / np.bincount(first)
         kept = np.unique(np.linspace(0, len(places) - 1, KNOTS).round().astype(int))
-        rounded = (tuple(np.round(v[kept], 5).tolist()) for v in (places, values))
+        rounded = (tuple(np.round(v[kept], DIGITS).tolist()) for v in (places, values))
         return cls(*rounded)
 
     @classmethod
