@@ -85,7 +85,7 @@ class Outputs:
 
     def summary(self, records: Sequence[Mapping[str, Any]]) -> None:
         """``summary.csv``: a row for each image or slice."""
-        members = max((r["member_names"] for r in records), key=len, default=[])
+        members: Sequence[str] = max((r["member_names"] for r in records), key=len, default=[])
         with (
             atomic_write(self.folder / "summary.csv") as draft,
             open(draft, "w", encoding="utf-8", newline="") as stream,
