@@ -4,7 +4,8 @@
 
 nnU-Net itself plans, preprocesses and trains; two things differ from its defaults: the network is
 small, and ``norm_op`` in its plan is what ``--norm`` says. The folder of the trained model is
-printed; `sitta predict nnunet:FOLDER` takes it. Needs nnunetv2: docs/how-to/nnunet.md.
+printed; `sitta predict nnunet:FOLDER` takes it. Give each network an ``--out`` of its own; a second
+run in it keeps plan and preprocessed data. Needs nnunetv2: docs/how-to/nnunet.md.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import argparse
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -90,20 +90,17 @@ def train(given: argparse.Namespace) -> Path:
         plan_experiments,
         preprocess,
     )
-    from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+    from nnunetv2.run.run_training import get_trainer_from_args
 
     configuration = "2d" if given.dims == 2 else "3d_fullres"
-    extract_fingerprints([NUMBER], num_processes=1)
-    plan_experiments([NUMBER])
-    name = f"Dataset{NUMBER}_{NAME}"
-    plans = given.out / "preprocessed" / name / "nnUNetPlans.json"
-    smaller(plans, configuration, given)
-    preprocess([NUMBER], configurations=(configuration,), num_processes=(1,))
-    how: dict[str, Any] = {"configuration": configuration, "fold": 0}
-    about = json.loads((plans.parent / "dataset.json").read_text())
-    trainer = nnUNetTrainer(
-        json.loads(plans.read_text()), **how, dataset_json=about, device=torch.device("cpu")
-    )
+    plans = given.out / "preprocessed" / f"Dataset{NUMBER}_{NAME}" / "nnUNetPlans.json"
+    if not plans.is_file():
+        extract_fingerprints([NUMBER], num_processes=1)
+        plan_experiments([NUMBER])
+        smaller(plans, configuration, given)
+        preprocess([NUMBER], configurations=(configuration,), num_processes=(1,))
+    trainer = get_trainer_from_args(str(NUMBER), configuration, 0, device=torch.device("cpu"))
+    os.environ |= {"nnUNet_n_proc_DA": "0"}  # none beside this one, where planning needs one
     trainer.num_epochs, trainer.num_iterations_per_epoch = given.epochs, given.steps
     trainer.num_val_iterations_per_epoch = 4
     trainer.run_training()
@@ -115,7 +112,7 @@ def main() -> None:
     given = options()
     for name in ("raw", "preprocessed", "results"):
         os.environ[f"nnUNet_{name}"] = str(given.out / name)
-    os.environ |= {"nnUNet_n_proc_DA": "0", "nnUNet_compile": "f"}
+    os.environ |= {"nnUNet_n_proc_DA": "1", "nnUNet_compile": "f"}
     write_dataset(given.out / "raw", given)
     print(train(given))
 

@@ -209,7 +209,7 @@ def test_nearness_is_the_mean_dice_of_the_classes(classes):
 def test_without_statistics_nothing_changes():
     net, images, _ = made("group 2d")
     torch.testing.assert_close(sitta.Source(net)(images).probability, net(images).sigmoid())
-    with pytest.raises(UnsupportedModel, match="no BatchNorm"):
+    with pytest.raises(UnsupportedModel, match=r"no BatchNorm.*for source_statistics"):
         sitta.InTEnt(net)
 
 

@@ -31,7 +31,7 @@ def images(tmp_path_factory):
 
 
 def plan(**more):
-    return Request("phantom-alder", preprocess={"size": None, "fit": "none"}, **more)
+    return Request("phantom-alder", "intent", preprocess={"size": None, "fit": "none"}, **more)
 
 
 @pytest.fixture(scope="module")

@@ -83,7 +83,7 @@ name = "cell"
 size = [32, 32]
 channels = 3
 scale = "standardise"
-divisor = 255
+divisor = 65535
 mean = [0.485, 0.456, 0.406]
 std = [0.229, 0.224, 0.225]
 """,
@@ -98,6 +98,9 @@ def home(tmp_path_factory):
     for name, text in PROFILES.items():
         (place / f"{name}.toml").write_text(text)
     phantom.write(place / "data", "birch", 3, SIZE)
+    for path in (place / "data" / "phantom" / "birch" / "masks").iterdir():  # numbers of classes
+        numbers = (np.asarray(Pillow.open(path)) > 0).astype(np.uint8)
+        Pillow.fromarray(numbers).save(path)
     return place
 
 
@@ -130,7 +133,7 @@ def expected(name, picture):
     grey = picture.astype(np.float64)
     if name == "colours":
         mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
-        values = (grey[None] / 255 - mean[:, None, None]) / std[:, None, None]
+        values = (grey[None] / 65535 - mean[:, None, None]) / std[:, None, None]
     elif name == "four":
         values = ((grey - grey.mean()) / grey.std())[None]
     else:
@@ -258,7 +261,7 @@ def test_inspect_shows_a_profile(home):
 
 
 def test_options_go_before_the_profile(home, images, tmp_path):
-    request = Request(str(home / "wnet.toml"), output=0, thresholds=(0.6,))
+    request = Request(str(home / "wnet.toml"), "intent", output=0, thresholds=(0.6,))
     predict(request, [images], tmp_path / "out")
     first = Path(home / "first.toml")
     first.write_text(PROFILES["wnet"].replace("output = 1", "output = 0").replace("0.4", "0.6"))

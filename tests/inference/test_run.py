@@ -33,7 +33,7 @@ def table(out):
 
 
 def plan(**more):
-    return Request("phantom-alder", preprocess=SMALL, **more)
+    return Request("phantom-alder", **{"method": "intent", "preprocess": SMALL, **more})
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_series_of_16_bits_gives_a_mask_that_overlays(tmp_path):
     image, _ = phantom.draw("alder", size=(8, 48, 40))
     values = (image[0].numpy() * 4000).astype(np.int16)  # (D, H, W)
     folder = series(tmp_path / "scan", stack(values, step=(0.3, 0, 2.5)))
-    run = predict(Request("phantom-alder"), [folder], tmp_path / "out")
+    run = predict(Request("phantom-alder", "intent"), [folder], tmp_path / "out")
     assert [r["slice"] for r in run.records[0]["rows"]] == list(range(8))
     mask = nib.load(tmp_path / "out" / "masks" / "scan.nii.gz")
     assert np.asarray(mask.dataobj).any()
@@ -166,7 +166,7 @@ def test_several_labels_go_to_a_file_each(images, tmp_path, monkeypatch):
     torch.manual_seed(0)
     labelled = type(loaded)("x", Labels().eval(), loaded.preprocess, ("a", "b", "c"), "0")
     monkeypatch.setattr(worker_module, "load_model", lambda *_: labelled)
-    three = Request("x", settings={"activation": "sigmoid"})
+    three = Request("x", "intent", settings={"activation": "sigmoid"})
     assert predict(three, [images], tmp_path / "out").counts["failed"] == 0
     names = sorted(p.name for p in (tmp_path / "out" / "masks").iterdir())
     assert names[:3] == ["scene-0000-1.png", "scene-0000-2.png", "scene-0000-3.png"]
@@ -179,7 +179,7 @@ def test_classes_without_names_keep_their_numbers(images, tmp_path, monkeypatch)
     model.net.head[-1].bias.data[1] = 5.0  # the first class everywhere
     nameless = type(loaded)("x", model, loaded.preprocess, ("foreground",), "0")
     monkeypatch.setattr(worker_module, "load_model", lambda *_: nameless)
-    assert predict(Request("x"), [images], tmp_path / "out").counts["failed"] == 0
+    assert predict(Request("x", "intent"), [images], tmp_path / "out").counts["failed"] == 0
     mask = np.asarray(Pillow.open(tmp_path / "out" / "masks" / "scene-0000.png"))
     assert set(np.unique(mask)) == {1}  # and not 255, which would mean two classes
 
@@ -193,7 +193,7 @@ def test_a_model_of_volumes_whole_and_by_windows(tmp_path, monkeypatch):
     keep = {"size": None, "fit": "none", "dims": 3}
     sitta.models.save(net, path, {"preprocess": {**TASKS["chest"].as_dict(), **keep}})
     for name, more in {"whole": {}, "parts": {"window": (16, 16, 16)}}.items():
-        run = predict(Request(str(path), **more), [volumes], tmp_path / name)
+        run = predict(Request(str(path), "intent", **more), [volumes], tmp_path / name)
         assert run.counts["done"] == 1, run.failures
         assert run.records[0]["slices"] == 1
         mask = nib.load(tmp_path / name / "masks" / "scene-0000.nii.gz")
@@ -283,7 +283,7 @@ def test_real_images_of_all_tasks_go_through(real_data, tmp_path, task):
     if task == "spinal":
         chosen = [fewer_slices(chosen[0], tmp_path)]
     changes = {**TASKS[task].as_dict(), "channels": 1}
-    run = predict(Request("phantom-alder", preprocess=changes), chosen, tmp_path / "out")
+    run = predict(Request("phantom-alder", "intent", preprocess=changes), chosen, tmp_path / "out")
     assert run.counts == {"done": len(chosen), "skipped": 0, "failed": 0}
     loaded = load_model("phantom-alder", changes=changes)
     ready = loaded.preprocess.apply(read(chosen[0]))

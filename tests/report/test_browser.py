@@ -45,7 +45,13 @@ def test_cards(opened):
     card = tab.locator(".card").nth(1)
     card.scroll_into_view_if_needed()
     text = card.inner_text()
-    for words in ("doubt 0.50", "NIfTI · 96", "slice 3", "Look at this one", "In 1 of 8 slices"):
+    for words in (
+        "doubt 0.50",
+        "NIfTI · 96",
+        "slice 4 of 8",
+        "Look at this one",
+        "In 1 of 8 slices",
+    ):
         assert words in text
     assert card.locator(".slices circle").count() == 1
     assert card.locator(".members li").count() == 6
@@ -141,7 +147,7 @@ def test_single_keys_can_be_turned_off(opened):
 
 @pytest.mark.parametrize(
     ("kind", "key", "layer"),
-    [("source", "s", "g.source"), ("mask", "m", "g.mask"), ("heat", "h", "image.heat")],
+    [("source", "s", "g.source"), ("mask", "a", "g.mask"), ("heat", "h", "image.heat")],
 )
 def test_toggles_change_what_is_drawn(opened, kind, key, layer):
     tab = opened(several())

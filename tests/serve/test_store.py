@@ -129,7 +129,7 @@ def _left_by_a_killed_service(parent):
 
 def test_a_folder_swept_before_it_was_locked_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    real, swept = store_module._locked, []
+    real, swept = store_module.lock_folder, []
 
     def late(folder):
         if not swept:
@@ -137,7 +137,7 @@ def test_a_folder_swept_before_it_was_locked_is_not_used(tmp_path, monkeypatch):
             remove_abandoned(tmp_path)
         return real(folder)
 
-    monkeypatch.setattr(store_module, "_locked", late)
+    monkeypatch.setattr(store_module, "lock_folder", late)
     kept = Store(Limits())
     assert swept
     assert kept.root.is_dir()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 # A cell that starts so is a formula to a spreadsheet; the wide forms count in East Asian ones.
 FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+OPENING = re.compile(r"^['\s]+")
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -34,7 +36,22 @@ def cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = printable(value)
-    return f"'{text}" if text.lstrip().startswith(FORMULA) else text
+    return f"'{text}" if _is_formula(text) else text
+
+
+def uncell(text: str) -> str:
+    """What ``cell`` wrote, as it was.
+
+    Example:
+        >>> uncell("'=1+1.png"), uncell("'=1".join("ab")), uncell("'tis")
+        ('=1+1.png', "a'=1b", "'tis")
+    """
+    return text[1:] if text.startswith("'") and _is_formula(text) else text
+
+
+def _is_formula(text: str) -> bool:
+    """Apostrophes before it count too: so ``cell`` can be undone."""
+    return OPENING.sub("", text).startswith(FORMULA)
 
 
 def _shown(character: str) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sitta._util.settings import check, constraints, option
 from sitta.core.activations import ACTIVATIONS, INSIDE
-from sitta.core.calibrated_statistics import TRAINED, checked_statistics, near
+from sitta.core.calibrated_statistics import TRAINED, calibrated_layers, checked_statistics, near
 from sitta.core.census import Census, census
 from sitta.core.entropy import (
     Activation,
@@ -134,7 +134,7 @@ class Method(ABC):
             raise UnsupportedModel(
                 f"{type(self).__name__} cannot adapt this model: {problem}.",
                 got=f"{self.census.model} with {self.census}",
-                fix="sitta.inspect(model) lists the methods that apply",
+                fix="sitta.inspect(model) lists the methods that apply" + self._measurable(),
             )
         output, activation = as_described(unwrap(self.model), self.output, self.activation)
         object.__setattr__(self, "output", output)
@@ -274,6 +274,12 @@ class Method(ABC):
         """Which member is the model as trained; none is after updates."""
         at = [k for k, lam in enumerate(lambdas) if lam == self.trained_lambda]
         return at[0] if at and not self.takes_gradients else None
+
+    def _measurable(self) -> str:
+        """What else could be tried on a model that keeps no statistics, for an error."""
+        if not self.takes_statistics or not calibrated_layers(self.model):
+            return ""
+        return "; experimental: measure statistics on in-domain images, for source_statistics"
 
     def _take_statistics(self) -> None:
         """Check source statistics for layers that keep none."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sitta.cli import app, command
-from sitta.cli.options import MACHINE, Threads, option
+from sitta.cli.options import MACHINE, OUTPUT, Threads, option
 
 ACCESS, LIMITS = "Who may use it", "Limits"
 MB = 2**20
@@ -35,6 +36,9 @@ def serve(
     ] = False,
     allow_host: Annotated[
         list[str] | None, option(ACCESS, "A proxy's name in front of loopback.")
+    ] = None,
+    session: Annotated[
+        Path | None, option(OUTPUT, "Folder that keeps images, masks and decisions.")
     ] = None,
     workers: Annotated[int, option(MACHINE, "Processes.", min=1, max=64)] = 1,
     threads: Threads = None,
@@ -72,4 +76,4 @@ def serve(
         memory_bytes=memory * MB,
     )
     guard = Guard(host, token or None, insecure, frozenset(n.lower() for n in allow_host or []))
-    run(models or [], guard, port, limits, workers, threads, typer.echo)
+    run(models or [], guard, port, limits, workers, threads, typer.echo, session)

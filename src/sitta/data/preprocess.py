@@ -222,6 +222,8 @@ def _channels(image: Image, wanted: int) -> Array:
     )
 
 
+# What the models of a task find, for cards that call it foreground.
+STRUCTURES = {"chest": "lungs", "retina": "vessels", "spinal": "spinal cord", "phantom": "organ"}
 TASKS: dict[str, Preprocess] = {
     "chest": Preprocess(size=(128, 128)),
     "retina": Preprocess(size=(256, 256), channels=3),

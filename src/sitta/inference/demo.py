@@ -57,8 +57,8 @@ def run(sites: Iterable[str], images: int) -> tuple[list[Row], list[Scene]]:
         }
         ours, best = dice(p.mask, truth), each.amax(dim=0)
         worse = int((ours < each[0] - 0.01).sum())
-        theirs, mine, most = (float(d.mean()) for d in (dice(grid.mask, truth), ours, best))
-        rows.append(Row(site, images, fixed, theirs, mine, most, worse))
+        theirs = float(dice(grid.mask, truth).mean())
+        rows.append(Row(site, images, fixed, theirs, float(ours.mean()), float(best.mean()), worse))
         scenes.append((site, truth[0], p[0]))
     return rows, scenes
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sitta.adaptation import DEFAULT
-from sitta.data.preprocess import Preprocess
+from sitta.data.preprocess import STRUCTURES, Preprocess
 from sitta.errors import InvalidSetting, UnsupportedModel
 from sitta.inference.backends.onnx import Graph
 from sitta.inference.backends.onnx import is_graph as is_graph_file
@@ -195,4 +195,6 @@ def _finished(
             one.profile, one.card = profile, card  # type: ignore[assignment]  # plain attributes
     inputs = profile.preprocess or Preprocess()
     classes = profile.names or UNNAMED
+    if classes == UNNAMED:
+        classes = (STRUCTURES.get(profile.source.split("/")[0], UNNAMED[0]),)
     return Loaded(name, model, inputs, classes, digest, runtime, settings or {}, profile)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -63,6 +64,9 @@ class Outputs:
             write_map(values, self.folder / name, like)
         written = [*masks, *maps]
         about = {"output": written[0], "outputs": written, "key": self._key(digest)}
+        with open(self.folder / written[0], "rb") as stream:  # by which a decision names its mask
+            about["mask_sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
+        about["classes"] = list(names)
         record = {**result.record, **source, **about}
         _keep(path, record)
         path.with_suffix(CLAIM).unlink(missing_ok=True)
@@ -85,19 +89,8 @@ class Outputs:
 
     def summary(self, records: Sequence[Mapping[str, Any]]) -> None:
         """``summary.csv``: a row for each image or slice."""
-        members: Sequence[str] = max((r["member_names"] for r in records), key=len, default=[])
-        with (
-            atomic_write(self.folder / "summary.csv") as draft,
-            open(draft, "w", encoding="utf-8", newline="") as stream,
-        ):
-            table = csv.writer(stream)
-            table.writerow([*COLUMNS, *(f"{part}@{name}" for part in PARTS for name in members)])
-            pairs = ((each, row) for each in records for row in each["rows"])
-            for record, row in pairs:
-                plain = (" ".join(v) if isinstance(v := row.get(k), list) else v for k in COLUMNS)
-                own = record["member_names"]
-                parts = (_placed(row[part], own, members) for part in PARTS.values())
-                table.writerow([*map(cell, plain), *(v for part in parts for v in part)])
+        with atomic_write(self.folder / "summary.csv") as draft:
+            draft.write_bytes(summary_csv(records).encode())
 
     def sources(self, records: Sequence[Mapping[str, Any]]) -> None:
         """``outputs.csv``: from which input each mask and map came."""
@@ -124,6 +117,23 @@ class Outputs:
     def _key(self, digest: str) -> dict[str, str]:
         """A record counts as long as neither file nor settings change."""
         return {"input": digest, "settings": self.settings}
+
+
+def summary_csv(records: Sequence[Mapping[str, Any]]) -> str:
+    """The text of ``summary.csv``; records may differ in their members."""
+    longest: list[str] = max((r["member_names"] for r in records), key=len, default=[])
+    others = dict.fromkeys(name for record in records for name in record["member_names"])
+    members = [*longest, *(name for name in others if name not in longest)]
+    stream = io.StringIO(newline="")
+    table = csv.writer(stream)
+    table.writerow([*COLUMNS, *(f"{part}@{name}" for part in PARTS for name in members)])
+    for record in records:
+        own = record["member_names"]
+        for row in record["rows"]:
+            plain = (" ".join(v) if isinstance(v := row.get(k), list) else v for k in COLUMNS)
+            parts = (_placed(row[part], own, members) for part in PARTS.values())
+            table.writerow([*map(cell, plain), *(v for part in parts for v in part)])
+    return stream.getvalue()
 
 
 def origin(folder: Path, name: str) -> dict[str, Any] | None:

@@ -23,6 +23,7 @@ from sitta.prediction.record import PredictionRecord
 
 Adapt = Callable[[Array], PredictionRecord]
 Clean = Callable[..., Array]
+STEPPED = 64  # slices of a volume at most that a report holds a picture of, each
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +148,7 @@ def described(
     shown = max(range(len(rows)), key=lambda n: (rows[n]["doubt"], rows[n]["area"]))
     if len(rows) == 1:
         rows[0]["slice"] = None
-    return {
+    record = {
         "name": prepared.file.name,
         "kind": image.kind,
         "shape": list(image.geometry.shape),
@@ -162,6 +163,9 @@ def described(
         "rows": rows,
         "picture": _picture([one for part in parts for one in part][shown]),
     }
+    if prepared.digest and 1 < len(rows) <= STEPPED:  # its record is kept, for a report
+        record["picture"]["slices"] = [_slice(one) for part in parts for one in part]
+    return record
 
 
 def _with_members_that_ran(parts: list[PredictionRecord]) -> list[PredictionRecord]:
@@ -210,7 +214,13 @@ def _channels(name: str, maps: Array, activation: str) -> dict[str, Array]:
     return {f"{name}-{c}": maps[c] for c in range(first, len(maps))}
 
 
-def _picture(p: PredictionRecord) -> dict[str, Any]:
+def _slice(p: PredictionRecord) -> dict[str, Any]:
+    """What the report shows of a slice that is stepped to."""
+    picture = _picture(p, members=False)
+    return {name: picture[name] for name in ("image", "mask", "source", "uncertainty")}
+
+
+def _picture(p: PredictionRecord, members: bool = True) -> dict[str, Any]:
     """What the report shows of one slice; of a volume, its slice with most foreground."""
     from sitta.report.card_image import card_image
 
@@ -226,11 +236,11 @@ def _picture(p: PredictionRecord) -> dict[str, Any]:
     def cut(values: Array) -> Array:
         return values[..., at, :, :] if sides == 3 else values
 
-    source, members = p.source_mask, p.member_masks
+    source, masks = p.source_mask, p.member_masks
     return card_image(
         cut(p.images[0]),
         None if source is None else cut(classes(source[0])),
         cut(mask),
-        [] if members is None else [cut(classes(member[0])) for member in members],
+        [cut(classes(member[0])) for member in masks] if members and masks is not None else [],
         cut(p.computed["uncertainty"][0]),
     )

@@ -108,13 +108,23 @@ def _room_wanted(run: Run, folder: Path, files: int) -> str:
     return f"{about}; {done} of {files} files are done, and the same command does the others"
 
 
+def _title(run: Run, classes: tuple[str, ...], model: str, method: str) -> str:
+    """Such as: Lungs in 30 images, chest-mcu, intent."""
+    files = len(run.records)
+    single = {record["slices"] == 1 for record in run.records}
+    kind = {(True,): "image", (False,): "volume"}.get(tuple(single), "file")
+    most = f": the {REPORTED} in most doubt" if files > REPORTED else ""
+    found = ", ".join(classes[:3])
+    things = f"{files} {kind}{'' if files == 1 else 's'}"
+    name = model if ":" in model else Path(model).name
+    return f"{found[:1].upper()}{found[1:]} in {things}, {name}, {method}{most}"
+
+
 def _conclude(run: Run, worker: Worker, started: str) -> None:
     """``summary.csv``, ``run.json`` and ``report.html``."""
     request, loaded, outputs = worker.request, worker.loaded, worker.outputs
-    files = len(run.records)
-    most = f": the {REPORTED} in most doubt" if files > REPORTED else ""
     about: dict[str, Any] = {
-        "title": f"{request.method} on {files} {'file' if files == 1 else 'files'}{most}",
+        "title": _title(run, loaded.classes, loaded.name, str(request.method)),
         "model": request.model,
         "model_hash": loaded.digest,
         "method": request.method,

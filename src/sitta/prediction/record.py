@@ -176,7 +176,7 @@ class PredictionRecord(MethodOutput[Array]):
         None without a calibration that was made for it.
         """
         known = self.calibration.classes if self.calibration else ()
-        if self.ends is None or len(known) != self.foreground(self.mask).shape[1]:
+        if not known or len(known) != self.foreground(self.mask).shape[1]:
             return None
         each = [
             np.full((3, len(self)), np.nan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ from jinja2.utils import htmlsafe_json_dumps
 
 from sitta._util.files import atomic_write
 from sitta._util.plain import plain
+from sitta.prediction.decisions import COLUMNS, DECISIONS
 from sitta.prediction.notes import flagged, note
 from sitta.prediction.scores import DOUBT, score_text, shown
 from sitta.report.html import fill
 
+MOST_SLICES = 1000  # to step to, of all volumes together: about 10 kB each
 DIGITS = 4  # significant ones, of every number on the page
 
 _KEPT = ("name", "kind", "shape", "slices", "shown", "doubt", "output", "lambdas", "source_member")
@@ -33,18 +35,29 @@ def write(path: Path, run: Mapping[str, Any], records: Sequence[Mapping[str, Any
         draft.write_bytes(page.encode("utf-8", "replace"))  # file names need not be Unicode
 
 
-def render(run: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str:
+def render(
+    run: Mapping[str, Any],
+    records: Sequence[Mapping[str, Any]],
+    said: Sequence[Mapping[str, Any]] = (),  # rows of decisions.csv, to begin with
+) -> str:
     """The text of the page; see ``write``."""
-    cards = sorted((_card(record) for record in records), key=lambda card: -(card["doubt"] or 0))
+    cards = sorted(map(_card, records), key=_order(records))
+    _thin(cards)
     codes = Counter(code for card in cards for code in card["codes"])
     scores = [score.describe() for score in shown()]
     data = {
         "records": cards,
         "notes": {n.code: [n.severity, n.sentence, n.advice] for n in map(note, sorted(codes))},
         "scores": scores,
+        "columns": COLUMNS,
+        "decisions": DECISIONS,
+        "began": [row for row in said if row["slice"] is None],
+        "run": f"{run['model_hash']} {run['started']}",
     }
     return fill(
         Path(__file__).with_name("report.html"),
+        ("review",),
+        decisions=DECISIONS,
         title=run["title"],
         run=run,
         facts=_facts(run),
@@ -55,6 +68,28 @@ def render(run: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str:
         # Nothing in it can end the element it stands in, whatever the names of the files are.
         data=htmlsafe_json_dumps(plain(data, DIGITS), allow_nan=False, separators=(",", ":")),
     )
+
+
+def _thin(cards: Sequence[dict[str, Any]]) -> None:
+    """Leave out the slices of the last volumes, if the page would be too large with all."""
+    room = MOST_SLICES
+    for card in cards:
+        room -= len(card["picture"].get("slices", ()))
+        if room < 0:
+            card["picture"] = {k: v for k, v in card["picture"].items() if k != "slices"}
+
+
+def expected(record: Mapping[str, Any]) -> float | None:
+    """The lowest expected Dice of its slices; None if it is not known."""
+    known = [row.get("expected_dice") for row in record["rows"]]
+    return min((float(dice) for dice in known if dice is not None), default=None)
+
+
+def _order(records: Sequence[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], float]:
+    """By expected Dice, lowest first; by doubt if that is not known of all."""
+    if all(expected(record) is not None for record in records):
+        return lambda card: card["expected"]
+    return lambda card: -(card["doubt"] or 0)
 
 
 def _card(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,6 +105,9 @@ def _card(record: Mapping[str, Any]) -> dict[str, Any]:
         "noted": {i: one["notes"] for i, one in enumerate(rows) if one["notes"]},
         "codes": codes,
         "look": flagged(codes),
+        "expected": plain(expected(record), DIGITS),
+        "classes": record.get("classes", []),
+        "hash": record.get("mask_sha256", ""),
         "picture": record["picture"],
     }
 

@@ -5,9 +5,10 @@
   const CHART = { width: 300, height: 76, left: 24, right: 292, top: 8, bottom: 58 };
 
   const $ = (id) => document.getElementById(id);
-  const { records, notes: declared, scores } = JSON.parse($("data").textContent);
+  const data = JSON.parse($("data").textContent);
+  const { records, notes: declared, scores } = data;
   const view = { source: true, mask: true, heat: false };
-  let [shown, current] = [[], null];
+  let [shown, current, review] = [[], null, null];
 
   // Words
 
@@ -50,15 +51,39 @@
 
   // Parts of a card
 
-  function main({ picture, name }) {
+  function main(record) {
+    const { name, picture: first } = record;
+    const picture = { ...first, ...first.slices?.[record.at] };
     const size = { width: picture.width, height: picture.height };
     const heat = make("image.heat", { href: picture.uncertainty, ...size });
     const layers = [heat, outlined("mask", picture.mask), outlined("source", picture.source)];
     const none = (path, words) => (path === "" ? `${words}, empty` : words);
     return make("figure.main", {}, drawing(picture, `${name} with outlines`, ...layers),
-      make("figcaption", {},
+      make("figcaption", {}, stepper(record),
         picture.source === null ? null : toggle("source", none(picture.source, "source")),
         toggle("mask", none(picture.mask, "adapted")), toggle("heat", "heat map")));
+  }
+
+  /** Steps through the slices that the report holds. */
+  function stepper(record) {
+    const count = record.picture.slices?.length ?? 0;
+    if (!count) return null;
+    const input = make("input", { type: "range", min: 0, max: count - 1, step: 1, "aria-label": "Slice",
+      "aria-valuetext": `${record.at + 1} of ${count}` });
+    input.value = record.at;
+    input.addEventListener("input", () => slice(record, Number(input.value)));
+    return make("label.step", {}, `slice ${record.at + 1} of ${count} `, input);
+  }
+
+  function slice(record, number) {
+    const count = record?.picture.slices?.length ?? 0;
+    const at = Math.max(0, Math.min(count - 1, number));
+    if (!count || at === record.at) return;
+    record.at = at;
+    const old = record.card.querySelector(".main");
+    const focused = old?.contains(document.activeElement);
+    old?.replaceWith(main(record));
+    if (focused) record.card.querySelector(".main input")?.focus();
   }
 
   function heat({ picture }) {
@@ -112,10 +137,10 @@
     const line = known.map(([i, value], n) => `${n ? "L" : "M"}${x(i)} ${y(value)}`).join("");
     const marks = Object.entries(record.noted).map(([i, codes]) =>
       make("circle.noted", { cx: x(i), cy: y(values[i] ?? 0), r: 3.5 },
-        make("title", {}, `Slice ${i}: ${codes.map((code) => declared[code][1]).join(" ")}`)));
+        make("title", {}, `Slice ${Number(i) + 1}: ${codes.map((code) => declared[code][1]).join(" ")}`)));
     const low = known.reduce((a, b) => (b[1] < a[1] ? b : a), known[0] || [0, 0]);
     const words = `Agreement of ${values.length} slices, lowest ${fixed(low[1], 3)} ` +
-      `at slice ${low[0]}; ${marks.length} with notes; slice ${record.shown} is shown`;
+      `at slice ${low[0] + 1}; ${marks.length} with notes; slice ${record.shown + 1} is shown`;
     const label = (x, y, text, anchor = "end") =>
       make("text", { x, y, "text-anchor": anchor }, text);
     const rule = (kind, x1, x2, y1, y2) => make(`line.${kind}`, { x1, x2, y1, y2 });
@@ -123,8 +148,8 @@
     return make("figure.slices", {},
       make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words },
         ...[0, 0.5, 1].map((v) => rule("grid", left, right, y(v), y(v))),
-        label(18, y(1) + 4, 1), label(18, y(0) + 3, 0), label(left, 72, 0, "start"),
-        label(right, 72, values.length - 1),
+        label(18, y(1) + 4, 1), label(18, y(0) + 3, 0), label(left, 72, 1, "start"),
+        label(right, 72, values.length),
         rule("here", x(record.shown), x(record.shown), top, bottom),
         make("path.line", { d: line }), ...marks),
       make("figcaption", {}, "Agreement by slice ",
@@ -148,17 +173,78 @@
     }));
   }
 
+  /** Expected Dice; the doubt of a model that is not calibrated. */
+  function dice({ row, doubt }) {
+    if (typeof row.expected_dice !== "number")
+      return make("span.doubt", { title: meaning.Doubt }, "doubt ", make("b", {}, fixed(doubt, 2)));
+    const range = typeof row.expected_dice_low === "number"
+      ? ` ${fixed(row.expected_dice_low, 2)} to ${fixed(row.expected_dice_high, 2)}` : "";
+    return make("span.doubt", {}, "expected Dice ", make("b", {}, fixed(row.expected_dice, 2)), range);
+  }
+
+  // Contact sheet: a tile for each image, filled when it comes near
+
+  function tile(record) {
+    const button = make("button.tile", { type: "button", "data-index": record.index, title: record.name });
+    button.addEventListener("click", () => go(record));
+    near.observe(button);
+    record.tile = make("li", {}, button);
+    mark(record);
+    return record.tile;
+  }
+
+  function drawTile(record, button) {
+    if (button.firstChild?.tagName === "svg") return;
+    button.prepend(drawing(record.picture, "", outlined("mask", record.picture.mask)));
+    button.firstChild.setAttribute("aria-hidden", "true");
+  }
+
+  /** Colour of a tile and of a card: what a person said, else what the scores say. */
+  function mark(record) {
+    const said = review?.decisionOf(record) ?? "";
+    const known = typeof record.expected === "number";
+    const worth = known ? `Dice ${fixed(record.expected, 2)}` : `doubt ${fixed(record.doubt, 2)}`;
+    const words = [said ? data.decisions[said] : record.look ? "Look" : "Open", worth];
+    const level = known ? (record.expected >= 0.9 ? "high" : record.expected >= 0.75 ? "middle" : "low") : "";
+    const button = record.tile?.firstChild;
+    if (button) {
+      button.className = `tile ${said} ${level} ${record.look ? "look" : ""}`;
+      const drawn = button.firstChild?.tagName === "svg" ? [button.firstChild] : [];
+      button.replaceChildren(...drawn, ...words.map((text) => make("span", {}, text)));
+      button.setAttribute("aria-label", `${record.name}: ${words.join(", ")}`);
+    }
+    record.card.dataset.decision = said;
+    const badge = record.card.querySelector(".said");
+    if (badge) badge.textContent = said ? data.decisions[said] : "";
+  }
+
+  function go(record) {
+    fill(record);
+    record.card.focus({ preventScroll: true });
+    record.card.scrollIntoView({ block: "start" });
+    choose(record);
+  }
+
+  /** After a decision: the next image below that is still open, else the first such one. */
+  function open(record) {
+    const at = shown.indexOf(record);
+    const order = [...shown.slice(at + 1), ...shown.slice(0, at)];
+    const left = order.find((one) => !review.decisionOf(one));
+    if (left) go(left);
+  }
+
   function head(record, id) {
     const volume = record.agreements.length > 0;
-    const slice = volume ? ` · slice ${record.row.slice ?? record.shown}, counted from 0` : "";
+    const slice = volume ? ` · slice ${(record.row.slice ?? record.shown) + 1} of ${record.slices}` : "";
     const output = record.output.replace(/[\ud800-\udfff]/gu, "\ufffd"); // not Unicode
     const href = `./${output.split("/").map(encodeURIComponent).join("/")}`;
     return make("header", {},
       make("h3", { id }, record.name),
-      make("span.doubt", { title: meaning.Doubt }, "doubt ", make("b", {}, fixed(record.doubt, 2))),
+      dice(record),
       make("p.about", {}, `${record.kind} · ${record.shape.join(" × ")}${slice} · mask `,
         make("a", { href }, output)),
-      record.look ? make("p.badge", {}, "Look at this one") : null);
+      record.look ? make("p.badge", {}, "Look at this one") : null,
+      make("p.said", {}));
   }
 
   function fill(record) {
@@ -182,6 +268,15 @@
   const byName = new Intl.Collator(undefined, { numeric: true });
   for (const record of records) record.folded = record.name.toLocaleLowerCase();
 
+  /** Where all images have an expected Dice, the lowest comes first. */
+  function byDice() {
+    const name = "expected_dice";
+    first[name] = ({ expected }) => expected;
+    if (!$("sort").querySelector(`[value=${name}]`))
+      $("sort").prepend(make("option", { value: name }, "expected Dice, lowest first"));
+    $("sort").value = name;
+  }
+
   function arrange() {
     const text = $("find").value.trim().toLocaleLowerCase();
     const code = $("note").value;
@@ -191,6 +286,7 @@
     shown.sort((a, b) => Math.sign(key(a) - key(b)) || byName.compare(a.name, b.name));
     shown.slice(0, 2).forEach(fill);
     $("feed").replaceChildren(...shown.map((record) => record.card));
+    $("sheet").replaceChildren(...shown.map((record) => record.tile ?? tile(record)));
     shown.forEach((record, i) => {
       record.card.setAttribute("aria-posinset", i + 1);
       record.card.setAttribute("aria-setsize", shown.length);
@@ -206,6 +302,7 @@
     current?.card.classList.remove("current");
     current = record;
     current?.card.classList.add("current");
+    review?.render();
     $("at").textContent = `${record ? shown.indexOf(record) + 1 : "–"} / ${shown.length}`;
   }
 
@@ -220,11 +317,14 @@
     const [at, known] = nearest();
     const record = shown[Math.max(0, Math.min(shown.length - 1, known ? at + by : at))];
     if (!record) return;
-    fill(record);
     fill(shown[shown.indexOf(record) + 1]);
-    record.card.focus({ preventScroll: true });
-    record.card.scrollIntoView({ block: "start" });
-    choose(record);
+    go(record);
+  }
+
+  function large() {
+    const on = document.documentElement.classList.toggle("large");
+    $("large").setAttribute("aria-pressed", String(on));
+    current?.card.scrollIntoView({ block: "start" });
   }
 
   function show(kind, on) {
@@ -241,36 +341,56 @@
 
   const keys = {
     j: () => step(1), ArrowRight: () => step(1), k: () => step(-1), ArrowLeft: () => step(-1),
-    s: () => show("source", !view.source), m: () => show("mask", !view.mask),
+    1: () => review.decide("accept"), 2: () => review.decide("needs-fix"),
+    3: () => review.decide("reject"), r: () => $("remark").focus(), v: large,
+    u: () => { const record = review.undo(); if (record) go(record); },
+    ",": () => slice(current, current?.at - 1), ".": () => slice(current, current?.at + 1),
+    s: () => show("source", !view.source), a: () => show("mask", !view.mask),
     h: () => show("heat", !view.heat), "+": () => fade(10), "-": () => fade(-10),
     l: () => $("look").click(), "/": () => $("find").focus(), "?": () => $("help").showModal(),
   };
 
   function pressed(event) {
-    const typing = event.target.matches("select, [type=search], [type=range]");
+    const typing = event.target.matches("select, [type=search], [type=text], [type=range]");
     if (event.key === "Escape" && typing) event.target.blur();
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const modified = event.ctrlKey || event.metaKey || event.altKey;
     const off = typing || modified || $("help").open || !$("keys").checked;
+    if (key === " " && !off && !event.target.matches("button, summary, input, a")) {
+      event.preventDefault();
+      document.documentElement.classList.add("bare");
+      return;
+    }
     if (off || !Object.hasOwn(keys, key)) return;
     event.preventDefault();
+    if (event.repeat && "123u".includes(key)) return; // a key held down decides once
     keys[key]();
   }
 
   // Start
 
   const near = new IntersectionObserver((entries) => entries.forEach((entry) => {
-    if (entry.isIntersecting) fill(records[entry.target.dataset.index]);
+    const record = records[entry.target.dataset.index];
+    if (!entry.isIntersecting) return;
+    if (entry.target === record.card) fill(record);
+    else drawTile(record, entry.target);
   }), { rootMargin: NEAR });
   records.forEach((record, index) => {
     const id = `name-${index}`;
+    Object.assign(record, { index, at: record.shown });
     const options = { tabindex: 0, "aria-labelledby": id, "data-index": index };
     record.card = make("article.card", options, head(record, id));
     near.observe(record.card);
   });
   Object.entries(view).forEach(([kind, on]) => show(kind, on));
   fade(0);
+  if (records.length && records.every(({ expected }) => typeof expected === "number")) byDice();
   arrange();
+  review = sittaReview({ $, ...data, current: () => current ?? shown[Math.max(0, nearest()[0])], next: open, changed: mark });
+  $("large").addEventListener("click", large);
+  document.addEventListener("keyup", (event) => {
+    if (event.key === " ") document.documentElement.classList.remove("bare");
+  });
   ["find", "note", "sort", "look"].forEach((id) => $(id).addEventListener("input", arrange));
   $("opacity").addEventListener("input", () => { fade(0); show("heat", true); });
   $("back").addEventListener("click", () => step(-1));

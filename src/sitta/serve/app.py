@@ -50,7 +50,8 @@ def create_app(service: Service, guard: Guard) -> ASGIApp:
     app.state.service, app.state.guard = service, guard
     app.include_router(router)
     _add_page(app)
-    _add_errors(app)
+    add_login(app)
+    add_errors(app)
     return Middleware(app, guard, service.metrics, service.log, 2 * service.limits.upload_bytes)
 
 
@@ -86,12 +87,16 @@ def _add_page(app: FastAPI) -> None:
     @app.api_route("/", methods=SEEN, include_in_schema=False)
     async def index(request: Request, token: str | None = None) -> Response:
         if token is not None:
-            return _logged_in(request, token)
+            return logged_in(request, token)
         return file("index.html")
 
     @app.get("/page/{name:path}", include_in_schema=False)
     async def page(name: str) -> Response:
         return file(name)
+
+
+def add_login(app: FastAPI) -> None:
+    """The form that asks people for the token."""
 
     @app.api_route("/login", methods=SEEN, include_in_schema=False)
     async def form() -> Response:
@@ -103,10 +108,11 @@ def _add_page(app: FastAPI) -> None:
         if not length.isdigit() or int(length) > TOKEN_BYTES:
             raise ApiError(413, "too-large", "That is no token.")
         given = (await request.form(max_files=0, max_fields=2)).get("token", "")
-        return _logged_in(request, str(given))
+        return logged_in(request, str(given))
 
 
-def _logged_in(request: Request, token: str) -> Response:
+def logged_in(request: Request, token: str) -> Response:
+    """The page for who shows the token; else the form again."""
     guard: Guard = request.app.state.guard
     client = request.client.host if request.client else ""
     if guard.token is not None and not guard.is_token(token, client):
@@ -121,7 +127,7 @@ def _login(said: str, status: int = 200) -> HTMLResponse:
     return HTMLResponse(LOGIN.format(said=escape(said), use=escape(USE)), status)
 
 
-def _add_errors(app: FastAPI) -> None:
+def add_errors(app: FastAPI) -> None:
     """Every error in the same form."""
 
     @app.exception_handler(ApiError)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from sitta.data.formats import FORMATS
 from sitta.serve.negotiation import MASKS
 from sitta.serve.schemas import Error, PredictionAnswer, Problem, example
@@ -52,7 +54,6 @@ FILE = answers("The file.", dict.fromkeys(BINARY, BYTES) | OBJECT, 404)
 TEXT = answers("The counts.", {"text/plain": {"schema": {"type": "string"}}})
 UPLOAD = {
     "type": "object",
-    "required": ["file"],
     "properties": {
         "file": {
             "type": "array",
@@ -63,6 +64,19 @@ UPLOAD = {
         },
         "model": {"type": "string", "description": "Of /api/models; the first if not given."},
         "method": {"type": "string", "description": "Of /api/methods; intent if not given."},
+        "invert": {
+            "type": "string",
+            "enum": ["true", "false"],
+            "description": "Whether black and white change places before the model sees it.",
+        },
+        "rotate": {
+            "type": "string",
+            "enum": ["0", "90", "180", "270"],
+            "description": "Degrees clockwise by which the model sees it turned.",
+        },
+        "group": {"type": "string", "description": "Results of one image have the same."},
+        "again": {"type": "string", "description": "Of a session: a result, in place of `file`."},
+        "path": {"type": "string", "description": "What to call the image among others."},
         "settings": {
             "type": "string",
             "description": "Of the method, a JSON object.",
@@ -71,6 +85,20 @@ UPLOAD = {
     },
     "additionalProperties": False,
 }
+ZIP = answers("The archive.", {"application/zip": BYTES}, 404, 413)
+CSV = answers("The file.", {"text/csv": {"schema": {"type": "string"}}}, 404, 413)
+
+
+def body(content: dict[str, Any]) -> dict[str, Any]:
+    """The options of a route that reads its body itself, bounded."""
+    return {"openapi_extra": {"requestBody": {"required": True, "content": content}}}
+
+
+def json_body(model: type[BaseModel]) -> dict[str, Any]:
+    """Of a route that reads JSON."""
+    return body({"application/json": {"schema": model.model_json_schema()}})
+
+
 PREDICT = answers(
     "Scores and links, or the mask itself.",
     {"application/json": {"example": example(PredictionAnswer)}} | dict.fromkeys(MASKS, BYTES),

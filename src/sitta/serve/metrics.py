@@ -12,7 +12,7 @@ from prometheus_client import (
 from prometheus_client.registry import Collector
 
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
-VERBS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
+VERBS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS")
 
 
 class Metrics:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,6 +29,7 @@ from sitta.inference.inputs import InputFile
 from sitta.inference.loading import Loaded
 from sitta.inference.pipeline import FileResult, predict_prepared, prepare_file
 from sitta.prediction.notes import flagged
+from sitta.serve.archive import RECORD
 from sitta.serve.catalogue import Catalogue
 from sitta.serve.errors import ApiError
 from sitta.serve.quotas import Limits
@@ -51,7 +53,13 @@ def work(job: Mapping[str, Any], catalogue: Catalogue) -> tuple[dict[str, Any], 
     path = _checked_kind([Path(f) for f in job["files"]])
     reader = partial(_read, loaded.preprocess, catalogue.limits)
     try:
-        prepared = prepare_file(InputFile(path, "", ""), loaded.preprocess, reader=reader)
+        prepared = prepare_file(
+            InputFile(path, "", ""),
+            loaded.preprocess,
+            reader=reader,
+            invert=job.get("invert", False),
+            rotate=job.get("rotate", 0),
+        )
         done = predict_prepared([prepared], adapt, SAVE, profile=loaded.profile)[0]
     except TooLarge as error:
         error.fix = "send a smaller one; who runs the service can raise the limit"
@@ -64,6 +72,8 @@ def work(job: Mapping[str, Any], catalogue: Catalogue) -> tuple[dict[str, Any], 
     for name, values in arrays.items():
         _save(Path(job["out"]) / f"{name}.npy", np.ascontiguousarray(values))
     answer = plain(_answer(done, job, loaded, arrays))
+    record = json.dumps(plain(done.record)).encode()
+    (Path(job["out"]) / RECORD).write_bytes(record)
     return answer, (replace(done.image, pixels=np.empty(0)), done.placement)
 
 
@@ -167,9 +177,11 @@ def _answer(
     kept = ("lambdas", "source_member", "activation", "limits", "doubt")
     return {
         **{name: job[name] for name in ("model", "method", "settings")},
+        **{"invert": job.get("invert", False), "rotate": job.get("rotate", 0)},
         "kind": record["kind"].lower(),
         "shape": list(cut.shape[1:] if single else cut.shape),
         "spacing": spacing and list(spacing[1:] if single else spacing),
+        "marks": _marks(done),
         "channels": len(arrays["image"]),
         "slices": len(cut),
         "shown": shown,
@@ -184,6 +196,20 @@ def _answer(
             for row, look in zip(rows, looks, strict=True)
         ],
     }
+
+
+def _marks(done: FileResult) -> list[str] | None:
+    """What lies left, right, above and below on the screen: R, L, A, P, S, I; None if unknown."""
+    affine, turn = done.image.geometry.affine, done.placement.orientation
+    if affine is None:
+        return None
+    marks: list[str] = []
+    for side in (2, 1):  # columns, then rows
+        way = np.asarray(affine)[:3, turn.axes[side]] * (-1 if side in turn.flips else 1)
+        at = int(np.abs(way).argmax())
+        ends = "LPI"[at], "RAS"[at]
+        marks += ends if way[at] > 0 else ends[::-1]
+    return marks
 
 
 def _intensity(image: Array) -> dict[str, Any]:

@@ -9,11 +9,14 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
+from pathlib import Path
 
 from sitta.errors import SittaError
 from sitta.serve.guard import Guard
 from sitta.serve.quotas import Limits
 from sitta.serve.worker import WorkerConfig
+
+ENDS = "For research. Not a medical device. Ctrl-C ends it."
 
 
 def run(
@@ -24,11 +27,12 @@ def run(
     workers: int,
     threads: int | None,
     say: Callable[[str], None],
+    session: Path | None = None,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM, and ``say`` where the page is.
 
     Without models, all of the zoo are served; without threads, the workers share all cores; port 0
-    is any that is free.
+    is any that is free. With a session, results stay in that folder.
     """
     from sitta.models.zoo import entries
     from sitta.serve.app import create_app
@@ -41,12 +45,31 @@ def run(
     worker = WorkerConfig(chosen, limits, threads or max(1, (os.cpu_count() or 1) // workers))
     with (
         closing(_bound(guard.host, port)) as listener,
-        closing(Service(worker, workers, _log)) as service,
+        closing(Service(worker, workers, _log, session)) as service,
     ):
         listener.listen()  # who follows the link at once waits, and is not turned away
         say(_greeting(guard, listener.getsockname()[1], service.description["models"]))
         server = Server(create_app(service, guard), service.pool, _log)
         with suppress(KeyboardInterrupt):  # which uvicorn passes on when it is done
+            server.run(sockets=[listener])
+
+
+def run_review(folder: Path, guard: Guard, port: int, say: Callable[[str], None]) -> None:
+    """Serve the report of a finished run until Ctrl-C or SIGTERM; decisions go beside it."""
+    from sitta.prediction.decisions import FILE
+    from sitta.serve.reviewing import NOTHING, Run, create_review
+    from sitta.serve.server import Server
+
+    run = Run(folder)
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        signal.signal(number, lambda *_: sys.exit(0))
+    with closing(_bound(guard.host, port)) as listener:
+        listener.listen()
+        page = _address(guard, listener.getsockname()[1])
+        say(f"Review of {len(run.outputs)} files\n  page  {page}\n  writes  {folder / FILE}")
+        say("\n".join([*_access(guard), ENDS]))
+        server = Server(create_review(run, guard, _log), NOTHING, _log)
+        with suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
 
 
@@ -72,14 +95,22 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _greeting(guard: Guard, port: int, models: Sequence[dict[str, str]]) -> str:
-    host = f"[{guard.host}]" if ":" in guard.host else guard.host
     names = ", ".join(model["name"] for model in models)
-    lines = [f"Sitta serves {names}", f"  page  http://{host}:{port}/"]
+    lines = [f"Sitta serves {names}", f"  page  {_address(guard, port)}", *_access(guard), ENDS]
+    return "\n".join(lines)
+
+
+def _address(guard: Guard, port: int) -> str:
+    host = f"[{guard.host}]" if ":" in guard.host else guard.host
+    return f"http://{host}:{port}/"
+
+
+def _access(guard: Guard) -> list[str]:
     if guard.token is not None:
-        lines.append("  asks for the token: people enter it there, programs send it in a header")
-    elif guard.insecure:
-        lines.append("  anyone who can reach this address can use it (--insecure)")
-    return "\n".join([*lines, "For research. Not a medical device. Ctrl-C ends it."])
+        return ["  asks for the token: people enter it there, programs send it in a header"]
+    if guard.insecure:
+        return ["  anyone who can reach this address can use it (--insecure)"]
+    return []
 
 
 def _log(line: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_type_hints
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from sitta.prediction.decisions import DECISIONS, MOST_TEXT, NAMES, Decision
 from sitta.prediction.scores import every
 
 
@@ -100,8 +101,9 @@ class Notes(BaseModel):
 
     notes: dict[str, str] = Field(description="A sentence for each code.")
     serious: list[str] = Field(description="Codes that ask a person to check the image.")
-    severity: dict[str, str] = Field(description="check or information.")
+    severity: dict[str, str] = Field(description="stop, check or information.")
     advice: dict[str, str] = Field(description="What to do.")
+    remedy: dict[str, str] = Field(description="What one click may do: invert, rotate-90, ...")
 
 
 class Score(BaseModel):
@@ -115,6 +117,7 @@ class Score(BaseModel):
     unit: str = Field(description="A share with % is shown in per cent.")
     digits: int = Field(description="Shown after the point.")
     unknown: str = Field(description="Shown where it is not known.")
+    compares: bool = Field(description="Whether it says nothing about a single member.")
     before: str = Field(description="The score of the unadapted model that is shown before it.")
 
 
@@ -152,6 +155,9 @@ Row = create_model(
 )
 
 
+_DECISION: dict[str, Any] = {name: (kind, ...) for name, kind in get_type_hints(Decision).items()}
+
+
 class Bound(BaseModel):
     """Limits of this model, beyond which a note is raised; null where it has none."""
 
@@ -172,12 +178,17 @@ class PredictionAnswer(BaseModel):
 
     id: str = like("Zk3u...")
     name: str = like("scan.dcm")
+    group: str = like("", "Results of one image have the same.")
+    path: str = like("monday/scan.dcm", "As the client named it among others.")
     model: str = like("phantom-alder")
     method: str = like("intent")
     settings: dict[str, Any] = like({"strategy": "ent-baln"})
+    invert: bool = like(False, "Whether the model saw black and white in each other's place.")
+    rotate: int = like(0, "Degrees clockwise by which the model saw it turned.")
     kind: str = like("dicom")
     shape: list[int] = like([128, 128])
     spacing: list[float] | None = like([0.5, 0.5])
+    marks: list[str] | None = like(["R", "L", "A", "P"], "Left, right, above, below.")
     channels: int = like(1)
     slices: int = like(1)
     shown: int = like(0, "The slice to look at first.")
@@ -192,7 +203,62 @@ class PredictionAnswer(BaseModel):
     look: bool = like(False)
     seconds: float = like(0.21)
     rows: list[Row] = like([example(Row)])  # type: ignore[valid-type]
+    masks: list[str] = like(["adapted", "unadapted"], "Those that a person can choose.")
+    threshold: bool = like(True, "Whether the adapted mask takes another threshold.")
     links: dict[str, str] = like({"mask.png": "/api/results/Zk3u.../mask.png"})
+
+
+class Said(BaseModel):
+    """What a person says of a result, or of one slice of it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    slice: int | None = Field(None, ge=0, le=2**31, description="Counted from 0; null: all.")
+    decision: str = Field("", description=f"{', '.join(DECISIONS)}; empty: it is open.")
+    mask: str = Field("adapted", description=NAMES)
+    threshold: float | None = Field(None, description="Of the adapted mask.")
+    remark: str = Field("", max_length=MOST_TEXT)
+    reviewer: str = Field("", max_length=MOST_TEXT)
+
+
+Decided = create_model("Decision", __doc__="A row of decisions.csv.", **_DECISION)
+
+
+class Review(BaseModel):
+    """All that is said of a result."""
+
+    decisions: list[Decided]  # type: ignore[valid-type]
+
+
+class KeptResult(BaseModel):
+    """A result of a session."""
+
+    answer: dict[str, Any] = Field(description="As `/api/predict` gave it.")
+    decisions: list[Decided]  # type: ignore[valid-type]
+    corrected: bool = Field(description="Whether a person drew a mask.")
+
+
+class Session(BaseModel):
+    """What `--session` keeps."""
+
+    session: bool
+    results: list[KeptResult]
+
+
+class SaidOfFile(BaseModel):
+    """What a person says of a file of a finished run."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    file: str
+    decision: str = ""
+    remark: str = Field("", max_length=MOST_TEXT)
+    reviewer: str = Field("", max_length=MOST_TEXT)
+
+
+class Chosen(BaseModel):
+    """Results, in the order in which they are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+    ids: list[str] = Field(max_length=10_000, examples=[["Zk3u..."]])
 
 
 class Health(BaseModel):

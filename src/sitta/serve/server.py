@@ -6,13 +6,12 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from sitta.serve.connections import Connection
-from sitta.serve.pool import Pool
 
 DRAIN_SECONDS = 8.0  # for requests under way when it is told to end: Docker kills after 10
 PARTING_SECONDS = 1  # to send the last answers
@@ -20,10 +19,22 @@ BACKLOG = 128  # connections accepted at once; without descriptors, asyncio trie
 LOG_SECONDS = 1.0  # between two lines about the same fault
 
 
+class Draining(Protocol):
+    """What does the work, and is told to end."""
+
+    def drain(self) -> None:
+        """Take nothing more."""
+
+    def close(self) -> None:
+        """End at once."""
+
+
 class Server(uvicorn.Server):
     """Serves until it is told to end; then finishes what is under way, and refuses the rest."""
 
-    def __init__(self, app: ASGIApp, pool: Pool, log: Callable[[str], None], **more: Any) -> None:
+    def __init__(
+        self, app: ASGIApp, pool: Draining, log: Callable[[str], None], **more: Any
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import Metric
 from prometheus_client.metrics_core import CounterMetricFamily as Counter
 from prometheus_client.metrics_core import GaugeMetricFamily as Gauge
 
+from sitta.serve.choice import offered, takes_threshold
 from sitta.serve.errors import ApiError
 from sitta.serve.metrics import Metrics
 from sitta.serve.pool import Pool
+from sitta.serve.remedy import Remedy
 from sitta.serve.render import kinds
-from sitta.serve.store import Store
+from sitta.serve.session import open_store
 from sitta.serve.upload import Upload
 from sitta.serve.worker import WorkerConfig
 
@@ -22,12 +25,18 @@ from sitta.serve.worker import WorkerConfig
 class Service:
     """A service that is started, and leaves nothing behind when it is closed."""
 
-    def __init__(self, config: WorkerConfig, workers: int, log: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        workers: int,
+        log: Callable[[str], None],
+        session: Path | None = None,  # a folder that keeps all results
+    ) -> None:
         self.limits = config.limits
         self.metrics, self.log = Metrics(self), log
         self.pool = Pool(config, workers, log)
         self.description = self.pool.start()
-        self.store = Store(self.limits)
+        self.store = open_store(self.limits, session)
 
     def close(self) -> None:
         """End the workers, and remove all results."""
@@ -38,6 +47,8 @@ class Service:
         """The answer for an upload, which is kept for a while."""
         model = self._model(upload.fields.get("model", ""))
         method = self._method(model, upload.fields.get("method", ""))
+        remedy = Remedy.of(upload.fields)
+        upload = self._with_files(upload)
         name = self.store.new()
         job = {
             "files": [str(path) for path in upload.files],
@@ -45,6 +56,7 @@ class Service:
             "model": model["name"],
             "method": method,
             "settings": dict(upload.settings),
+            **asdict(remedy),
         }
         try:
             result, layout = await self.pool.run(job)
@@ -54,9 +66,29 @@ class Service:
                 raise _with_client_names(error, upload) from None
             raise
         links = {kind: f"/api/results/{name}/{kind}" for kind in kinds(result)}
-        answer = {"id": name, "name": upload.name, **result, "links": links}
-        self.store.add(name, answer, layout)
+        told = {"masks": offered(result), "threshold": takes_threshold(result)}
+        group = upload.fields.get("group", "")[:64]
+        named = {"id": name, "name": upload.name, "path": upload.path, "group": group}
+        answer = {**named, **result, **told, "links": links}
+        self.store.add(name, answer, layout, upload.files)
         return answer
+
+    def _with_files(self, upload: Upload) -> Upload:
+        """The upload; of one that names an earlier result, with that one's files."""
+        if upload.files:
+            return upload
+        entry = self.store.get(upload.fields["again"])
+        files = entry.uploads
+        if not files:
+            raise ApiError(
+                422,
+                "no-file",
+                "The image of this result is not kept.",
+                allowed="results of a service with --session",
+                fix="send the image again",
+            )
+        names = {name: entry.answer[name] for name in ("name", "path")}
+        return replace(upload, files=files, **names)
 
     def _model(self, name: str) -> dict[str, Any]:
         models: list[dict[str, Any]] = self.description["models"]

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from sitta._util.locks import lock
 from sitta.errors import SittaError
+from sitta.prediction.decisions import CORRECTED, Decision
 from sitta.serve.errors import ApiError
 from sitta.serve.quotas import Limits
 
@@ -34,7 +36,18 @@ class Entry:
     layout: Any  # how the arrays in the folder lie
     since: float  # when it was made, on a clock that only runs forward
     size: int  # bytes of its files
+    review: dict[int | None, Decision] = field(default_factory=dict)  # by slice; None: whole file
+    uploads: list[Path] = field(default_factory=list)  # the image itself, if it is kept
     lock: threading.Lock = field(default_factory=threading.Lock)  # held while a file is made
+
+    def opened(self) -> Any:
+        """How the arrays lie."""
+        return self.layout
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether a person drew a mask."""
+        return (self.folder / f"{CORRECTED}.npy").exists()
 
 
 class Store:
@@ -73,7 +86,13 @@ class Store:
         self._entries.pop(name, None)
         shutil.rmtree(self.folder(name), ignore_errors=True)
 
-    def add(self, name: str, answer: dict[str, Any], layout: Any = None) -> None:
+    def add(
+        self,
+        name: str,
+        answer: dict[str, Any],
+        layout: Any = None,
+        uploads: Sequence[Path] = (),  # kept by a session alone
+    ) -> None:
         """Keep a result; the oldest go if there is no room."""
         folder = self.folder(name)
         self._entries[name] = Entry(folder, answer, layout, time.monotonic(), _bytes(folder))
@@ -84,6 +103,14 @@ class Store:
         entry = self._entries.get(name)
         if entry is not None:
             entry.size = _bytes(entry.folder)
+
+    def kept(self, name: str) -> None:
+        """Count the files of a result again, after a person said or drew something."""
+        self.measure(name)
+
+    def session(self) -> dict[str, Any]:
+        """What a page shows when it is loaded anew: nothing of it is kept here."""
+        return {"session": False, "results": []}
 
     def get(self, name: str) -> Entry:
         """A result; 404 if there is none, or no more."""
@@ -139,7 +166,7 @@ def _own_folder() -> tuple[Path, int | None]:
     """A folder that only this user can read, and the lock that says that it is in use."""
     for _ in range(TRIES):
         root = Path(tempfile.mkdtemp(prefix=PREFIX))  # 0700
-        held = _locked(root)
+        held = lock_folder(root)
         if sys.platform == "win32" or (held is not None and root.exists()):
             return root, held
         if held is not None:  # another service took it for abandoned before it was locked
@@ -151,7 +178,7 @@ def _own_folder() -> tuple[Path, int | None]:
     )
 
 
-def _locked(folder: Path) -> int | None:
+def lock_folder(folder: Path) -> int | None:
     """A lock on a folder, which the system frees when its process ends; None if it is held.
 
     Numbers of processes would not do: in a container every service has the same.
@@ -172,7 +199,7 @@ def remove_abandoned(parent: Path) -> None:
     for path in parent.glob(f"{PREFIX}*"):
         if not OURS.fullmatch(path.name) or not _is_mine(path):
             continue
-        held = _locked(path)
+        held = lock_folder(path)
         if held is not None:
             shutil.rmtree(path, ignore_errors=True)
             os.close(held)

@@ -21,10 +21,11 @@ from sitta.errors import InvalidSetting
 from sitta.serve.errors import ApiError
 from sitta.serve.quotas import Limits
 
-FIELDS = ("model", "method", "settings")
+FIELDS = ("model", "method", "settings", "path", "invert", "rotate", "group", "again")
 FIELD_BYTES = 2**16
 BESIDE = 2**18  # bytes of a request besides its files: boundaries, headers of parts, fields
 NAME_LENGTH = 100
+MOST_PATH = 300
 SERIES = "series"
 
 
@@ -34,6 +35,7 @@ class Upload:
 
     files: list[Path]  # under names that no client chose
     name: str  # what to call it in answers: the client's own name without any path
+    path: str  # what to call it among others: the client's own path, as far as it may be shown
     fields: Mapping[str, str]  # the other fields that were sent
     settings: Mapping[str, Any]
 
@@ -97,6 +99,8 @@ def _counted(request: Request, limits: Limits) -> Receive:
 
 async def _unpacked(form: FormData, folder: Path) -> Upload:
     uploads, fields = _sorted_fields(form)
+    if not uploads and fields.get("again"):  # the image of an earlier result
+        return Upload([], "", "", fields, _settings(fields.get("settings", "")))
     if not uploads:
         message = "The request has no field 'file' with an image."
         raise ApiError(422, "no-file", message, allowed="file=@image")
@@ -107,7 +111,9 @@ async def _unpacked(form: FormData, folder: Path) -> Upload:
         await asyncio.to_thread(_save, upload.file, path)
         files.append(path)
     name = _tail(uploads[0].filename or "") if len(uploads) == 1 else SERIES
-    return Upload(files, name or "image", fields, _settings(fields.get("settings", "")))
+    name = name or "image"
+    shown = _shown_path(fields.get("path", "")) or name
+    return Upload(files, name, shown, fields, _settings(fields.get("settings", "")))
 
 
 def _sorted_fields(form: FormData) -> tuple[list[UploadFile], dict[str, str]]:
@@ -124,7 +130,7 @@ def _sorted_fields(form: FormData) -> tuple[list[UploadFile], dict[str, str]]:
                 "bad-field",
                 "The request has a field that is not known, given twice, or of the wrong kind.",
                 allowed="file (a file, once; several times for the slices of a DICOM series), "
-                "model, method, settings (text, once)",
+                "model, method, settings, path, invert, rotate, group, again (text, once)",
             )
     return uploads, fields
 
@@ -133,6 +139,12 @@ def _tail(name: str) -> str:
     """A client's file name as it may be shown: no path, nothing that is not printable."""
     last = re.split(r"[/\\]", name)[-1]
     return "".join(c for c in last if c.isprintable())[-NAME_LENGTH:].strip()
+
+
+def _shown_path(path: str) -> str:
+    """A client's path as it may be shown, and begin the name of a file below a folder."""
+    parts = (re.sub(r'[<>:"|?*]', "_", _tail(part)) for part in re.split(r"[/\\]", path))
+    return "/".join(part for part in parts if part.strip(". "))[-MOST_PATH:].strip("/")
 
 
 def _save(source: BinaryIO, path: Path) -> None:

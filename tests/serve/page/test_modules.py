@@ -274,12 +274,151 @@ def test_scores_read_as_in_the_report(call):
             assert call("words", code, score.describe(), row) == score_text(score, row), score.name
 
 
-def test_members_agree_well_from_the_limit_of_the_model_on(call):
-    code = "(m, ...given) => m.agreementWords(...given)"
-    assert "agree well: their masks overlap by 92.0 %" in call("words", code, 0.92, 6, 0.9)
-    assert "disagree: their masks overlap by 92.0 %" in call("words", code, 0.92, 6, 0.95)
-    assert "the limit of this model is 95.0 %" in call("words", code, 0.92, 6, 0.95)
-    assert "single member" in call("words", code, 1, 1, 0.9)
+def test_a_mask_is_sized_in_the_units_of_the_patient(call):
+    row = {"area": 0.25, "slice": 0}
+    usual = {"classes": ["lungs"], "kind": "nifti", "slices": 1, "rows": [row]}
+    code = "(m, ...given) => m.sizeWords(...given)"
+    film = {**usual, "shape": [40, 20], "spacing": [0.5, 2]}
+    assert call("words", code, film, row) == "Lungs: 25.0 % of the image, 200 mm²."
+    bare = {**film, "spacing": None}
+    assert call("words", code, bare, row) == "Lungs: 25.0 % of the image."
+    assert call("words", code, {**film, "kind": "png"}, row) == "Lungs: 25.0 % of the image."
+    stack = {**usual, "shape": [3, 40, 20], "spacing": [5, 0.5, 2], "slices": 3}
+    stack["rows"] = [{"area": 0.25}, {"area": 0.5}, {"area": 0.0}]
+    said = "Lungs: 25.0 % of the image, 200 mm²; the whole volume, 3.0 ml."
+    assert call("words", code, stack, row) == said
+    solid = {**stack, "rows": [row], "classes": ["a", "b"]}
+    assert call("words", code, solid, row) == "A and b: 25.0 % of the volume, 3.0 ml."
+
+
+VERDICT = """(m, result, row, about, person) => {
+  const rerun = (patch) => { rerun.patch = patch; };
+  const { kind, parts } = m.verdict(result, row, about, { decision: person, rerun });
+  const box = document.createElement("div");
+  box.append(...parts.filter(Boolean).filter((one) => one instanceof Node));
+  box.querySelector("button")?.click();
+  return [kind, box.innerText || box.textContent, rerun.patch ?? null];
+}"""
+
+
+def told(call, row, person="", **changed):
+    about = {
+        "notes": {"inverted": "The image looks inverted.", "odd": "It is odd."},
+        "severity": {"inverted": "stop", "odd": "check"},
+        "advice": {"inverted": "Invert it.", "odd": "Look."},
+        "remedy": {"inverted": "invert"},
+    }
+    usual = {"area": 0.1, "doubt": 0.4, "notes": [], "look": False, "slice": None}
+    result = {"classes": ["lungs"], "kind": "png", "slices": 1, "shape": [8, 8], "spacing": None}
+    row = {**usual, **row}
+    return call("verdict", VERDICT, {**result, "rows": [row], **changed}, row, about, person)
+
+
+def test_the_verdict_comes_first_and_from_the_notes(call):
+    kind, text, _ = told(call, {})
+    assert kind == "fine"
+    assert "No warning sign; not checked by a person" in text
+    assert "Not calibrated" in text
+    assert "doubt 0.40" in text
+    dice = {"expected_dice": 0.91, "expected_dice_low": 0.84, "expected_dice_high": 0.96}
+    kind, text, _ = told(call, {**dice, "notes": ["odd"], "look": True}, "accept")
+    assert kind == "check"
+    assert "Expected Dice 0.91 0.84 to 0.96" in text
+    assert "Accepted by a person" in text
+    assert "Lungs: against a drawing by hand, expect a Dice of 0.91" in text
+    assert "undefined" not in text
+    assert "between 0.84 and 0.96" in text
+    assert "agree" not in text
+    unknown = dict.fromkeys(dice)
+    assert "Not calibrated" in told(call, unknown)[1]
+
+
+def test_a_remedy_is_one_click_and_can_be_undone(call):
+    kind, text, patch = told(call, {"notes": ["inverted"], "look": True})
+    assert (kind, patch) == ("stop", {"invert": True})
+    assert "Looks inverted: invert and rerun" in text
+    _, text, patch = told(call, {}, invert=True, rotate=90)
+    assert "inverted and turned by 90°" in text
+    assert patch == {"invert": False, "rotate": 0}
+
+
+def test_the_list_is_sorted_by_expected_dice_where_all_have_one(call):
+    code = """(m, dice) => { const store = new m.Store();
+      store.entries = dice.map((d, key) => ({ key, status: "done", result: { doubt: key,
+        rows: [{ expected_dice: 1 }, { expected_dice: d }] } }));
+      return store.sorted().map((one) => one.key); }"""
+    assert call("state", code, [0.9, 0.3, 0.6]) == [1, 2, 0]
+    none = code.replace("{ expected_dice: 1 }, ", "")
+    assert call("state", none, [0.9, None, 0.6]) == [2, 1, 0]
+
+
+def drawn(call, code, classes, *given):
+    """A map after something was done to it."""
+    height, width = classes.shape
+    wrapped = f"""(m, v, width, height, ...given) => {{
+      const map = {{ values: Uint8Array.from(v), width, height }};
+      ({code})(m, map, ...given);
+      return [...map.values];
+    }}"""
+    found = call("brush", wrapped, classes.ravel().tolist(), width, height, *given)
+    return np.array(found).reshape(classes.shape)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_parts_and_holes_are_those_of_scipy(call, seed):
+    ndimage = pytest.importorskip("scipy.ndimage")
+    chance = np.random.default_rng(seed)
+    classes = (ndimage.gaussian_filter(chance.random((24, 31)), 1.2) > 0.5).astype(int)
+    classes[2:5, 3:6] = 2
+    one = classes == 1
+    parts, count = ndimage.label(one)
+    sizes = np.bincount(parts.ravel(), minlength=count + 1)[1:]
+    largest = drawn(call, "(m, map) => m.keepLargest(map, 1)", classes)
+    assert (largest == 1).sum() == sizes.max()
+    assert ((largest == 1) & ~one).sum() == 0
+    np.testing.assert_array_equal(largest == 2, classes == 2)
+    holes = drawn(call, "(m, map) => m.fillHoles(map, 1)", classes)
+    expected = classes.copy()
+    expected[ndimage.binary_fill_holes(one) & (classes == 0)] = 1
+    np.testing.assert_array_equal(holes, expected)
+
+
+def test_a_stroke_is_as_wide_as_its_brush(call):
+    empty = np.zeros((40, 60), int)
+    code = "(m, map, a, b, r, ratio) => m.stroke(map, a, b, r, ratio, 1)"
+    ends = {"x": 10.5, "y": 20.5}, {"x": 49.5, "y": 20.5}
+    line = drawn(call, code, empty, *ends, 4, 1)
+    assert set(line[:, 15:45].sum(axis=0)) == {9}
+    y, x = np.indices(empty.shape) + 0.5
+    disc = drawn(call, code, empty, ends[0], ends[0], 6, 2)  # pixels are twice as high as wide
+    np.testing.assert_array_equal(disc == 1, np.hypot(x - 10.5, 2 * (y - 20.5)) <= 6)
+    dot = drawn(call, code, empty, {"x": 5, "y": 5}, {"x": 5, "y": 5}, 0.5, 1)
+    assert dot.sum() >= 1
+
+
+def test_fill_stops_at_the_border(call):
+    ring = np.ones((5, 5), int)
+    ring[1:4, 1:4] = 0
+    assert (drawn(call, "(m, map) => m.flood(map, 12, 3)", ring)[1:4, 1:4] == 3).all()
+    assert (drawn(call, "(m, map) => m.flood(map, 12, 3)", ring)[0] == 1).all()
+
+
+def test_a_large_film_comes_in_steps(call):
+    code = "(m, sides, box, zoom, density) => m.stepOf(sides, box, zoom, density)"
+    box = {"width": 700, "height": 620}
+    assert call("transform", code, [4892, 4020], box, 1, 1) == 4
+    assert call("transform", code, [4892, 4020], box, 8, 1) == 1
+    assert call("transform", code, [4892, 4020], box, 1, 2) == 2
+    assert call("transform", code, [128, 128], box, 1, 1) == 1
+    lengths = call("over", "(m, all) => all.map(m.rounded)", [0.7, 1, 3.3, 19, 49, 51])
+    assert lengths == [0.5, 1, 2, 10, 20, 50]
+
+
+def test_one_member_never_looks_certain(call):
+    code = "(m, ...given) => m.isAlone(...given)"
+    assert call("words", code, {"compares": True}, {"lambdas": [0.5]})
+    assert not call("words", code, {"compares": True}, {"lambdas": [0.5, 1]})
+    assert not call("words", code, {"compares": False}, {"lambdas": [0.5]})
 
 
 def test_names_of_downloads(call):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,16 @@ from markupsafe import Markup
 _HERE = Path(__file__).parent
 
 
-def fill(template: Path, **words: Any) -> str:
+def fill(template: Path, parts: Sequence[str] = (), **words: Any) -> str:
     """The text of a page, from an ``.html`` template that extends ``page.html``.
 
     Words are escaped unless they are ``Markup``. Style and script are the ``.css`` and ``.js``
-    beside the template, after what all pages have; the page allows itself no other.
+    beside the template, after what all pages have and the ``.js`` of its ``parts``; the page allows
+    itself no other.
     """
     style = Markup("").join([_text(_HERE / "page.css"), _text(template.with_suffix(".css"))])
-    script = _text(template.with_suffix(".js"))
+    scripts = [*(template.with_name(f"{part}.js") for part in parts), template.with_suffix(".js")]
+    script = Markup("").join(map(_text, scripts))
     return _template(template).render(
         **words, style=style, script=script, policy=policy(style, script)
     )

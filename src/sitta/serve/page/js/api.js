@@ -19,7 +19,21 @@ const GONE = {
   status: 0,
 };
 
+const FAULT = {
+  message: "The page failed at this image, by a fault of its own.",
+  allowed: null,
+  fix: "try again; if it fails again, load the page anew",
+  status: 0,
+};
+
 const CUT = { ...GONE, message: "The answer of the service was cut short." };
+
+/** What to say about an error; one that is not of the service is a mistake here, and stays visible. */
+export function failureOf(error) {
+  if (error instanceof ApiError) return error.failure;
+  console.error(error);
+  return FAULT;
+}
 
 /** @returns {Promise<Failure>} what a response with an error says */
 async function said(response) {
@@ -68,6 +82,22 @@ export async function getJson(path) {
   return whole(response, "json");
 }
 
+/**
+ * Send JSON, or bytes as they are.
+ * @param {string} path
+ * @param {string} method
+ * @param {any} body
+ * @param {"json" | "blob" | "arrayBuffer"} form of the answer
+ */
+export async function send(path, method, body, form = "json") {
+  const raw = body instanceof Uint8Array;
+  const type = raw ? "application/octet-stream" : "application/json";
+  const content = raw ? body : JSON.stringify(body);
+  const response = await ask(path, { method, body: content, headers: { "Content-Type": type } });
+  if (!response.ok) throw new ApiError(await said(response));
+  return response.status === 204 ? null : whole(response, form);
+}
+
 /** @returns {Promise<Blob>} a file of the service */
 export async function getFile(path) {
   const response = await ask(path);
@@ -78,17 +108,19 @@ export async function getFile(path) {
 /**
  * Raw values of one slice.
  * @param {string} id of the result
- * @param {string} kind such as mask
+ * @param {string} kind such as mask, or mask&mask=unadapted
  * @param {number} slice
- * @returns {Promise<{values: Uint8Array | Float32Array, width: number, height: number, depth: number}>}
+ * @returns {Promise<{values: Uint8Array | Uint16Array | Float32Array, width: number, height: number, depth: number}>}
  */
 export async function getRaw(id, kind, slice) {
-  const response = await ask(`api/results/${id}/${kind}.raw?slice=${slice}`);
+  const [name, ...more] = kind.split("&");
+  const response = await ask(`api/results/${id}/${name}.raw?${[`slice=${slice}`, ...more].join("&")}`);
   const bytes = await whole(response, "arrayBuffer");
   const [width, height, depth] = ["X-Width", "X-Height", "X-Depth"].map((name) =>
     Number(response.headers.get(name) ?? 1),
   );
-  const values = kind === "image" ? new Float32Array(bytes) : new Uint8Array(bytes);
+  const type = { uint16: Uint16Array, float32: Float32Array }[response.headers.get("X-Values") ?? "uint8"] ?? Uint8Array;
+  const values = new type(bytes);
   return { values, width, height, depth };
 }
 
@@ -123,14 +155,18 @@ async function blamed(error, files) {
  * @param {import("./state.js").Recipe} recipe
  * @param {AbortSignal} signal
  * @param {(seconds: number) => void} waiting is told when the queue is full
+ * @param {Record<string, string>} [more] fields: path, group, again
  * @returns {Promise<import("./state.js").Result>}
  */
-export async function predict(files, recipe, signal, waiting) {
+export async function predict(files, recipe, signal, waiting, more = {}) {
   const form = new FormData();
   for (const file of files) form.append("file", file, file.name);
   form.append("model", recipe.model);
   if (recipe.method) form.append("method", recipe.method);
   if (Object.keys(recipe.settings).length) form.append("settings", JSON.stringify(recipe.settings));
+  for (const [name, value] of Object.entries(more)) if (value) form.append(name, value);
+  if (recipe.invert) form.append("invert", "true");
+  if (recipe.rotate) form.append("rotate", String(recipe.rotate));
   for (let attempt = 0; attempt < MOST_TRIES; attempt++) {
     const sent = ask("api/predict", { method: "POST", body: form, signal });
     const response = await sent.catch(async (error) => Promise.reject(await blamed(error, files)));

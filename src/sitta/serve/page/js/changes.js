@@ -4,7 +4,7 @@ import { byId, choices, fill, make } from "./dom.js";
 import { overlap } from "./outline.js";
 import { rowOf } from "./state.js";
 import { sameShape } from "./viewer.js";
-import { fixed, methodWords, percent } from "./words.js";
+import { fixed, isAlone, methodWords, percent } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
 
@@ -82,8 +82,14 @@ export class Changes {
     if (!before || key === this.compared) return;
     this.compared = key;
     const [one, other] = [rowOf(before, slice), rowOf(now, slice)];
-    const head = ["", "before", "now", "change"].map((text) => make("th", { scope: "col" }, text || make("span.hidden", {}, "Score")));
-    const rows = this.store.about.scores.map((score) => line(score, one[score.name], other[score.name]));
+    const { methods, scores } = this.store.about;
+    const named = (result) => methods.find(({ name }) => name === result.method)?.title ?? result.method;
+    const alike = named(before) === named(now);
+    const titles = alike ? [`${named(before)} before`, `${named(now)} now`] : [named(before), named(now)];
+    const head = ["", ...titles, "change"].map((text) => make("th", { scope: "col" }, text || make("span.hidden", {}, "Score")));
+    const dice = scores.filter(({ name }) => name === "expected_dice");
+    const rows = [...dice, ...scores.filter((score) => !dice.includes(score))].map((score) =>
+      line(score, ...[[before, one], [now, other]].map(([result, row]) => (isAlone(score, result) ? null : row[score.name]))));
     const note = make("p.quiet", { id: "overlap" }, "");
     fill(box, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)), note);
     if (!sameShape(before, now)) return;

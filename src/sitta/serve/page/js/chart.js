@@ -112,15 +112,17 @@ export function table({ lambdas, entropies, weights, areas, source }) {
  */
 export function strip(svg, rows, slice, width, choose) {
   const n = rows.length;
-  const most = Math.max(...rows.map((row) => row.doubt), 0.25);
+  const known = rows.every((row) => typeof row.expected_dice === "number");
+  const worry = (row) => (known ? 1 - row.expected_dice : row.doubt);
+  const most = Math.max(...rows.map(worry), 0.25);
   const wide = Math.max(1, Math.min(2 * EDGE, ((width - 2 * EDGE) / Math.max(1, n - 1)) * 0.7));
   svg.setAttribute("viewBox", `0 0 ${width} 22`);
   const looks = rows.filter((row) => row.look).length;
-  svg.setAttribute("aria-label", `Doubt of ${n} slices; ${looks} to look at.`);
+  svg.setAttribute("aria-label", `${known ? "Expected Dice" : "Doubt"} of ${n} slices; ${looks} to look at.`);
   fill(
     svg,
     ...rows.map((row, k) => {
-      const high = Math.max(1.5, (20 * row.doubt) / most);
+      const high = Math.max(1.5, (20 * worry(row)) / most);
       const kind = `rect.slice${row.look ? ".look" : ""}${k === slice ? ".on" : ""}`;
       const box = { x: across(k, n, width) - wide / 2, y: 22 - high, width: wide, height: high };
       return draw(kind, { ...box, click: () => choose(k) });

@@ -83,7 +83,7 @@ export function heat(values, kind, most = 1) {
 export const DASHES = { source: [7, 5], mask: [], member: [2, 4] };
 
 const ALONE = { source: "#ffb000", mask: "#35c4ff", member: "#ff8ee0" };
-const CLASSES = ["#35c4ff", "#7ee081", "#ffe45e", "#c9a6ff", "#ff9d7a", "#8fe8e0"];
+export const CLASSES = ["#35c4ff", "#7ee081", "#ffe45e", "#c9a6ff", "#ff9d7a", "#8fe8e0"];
 
 /** Mix two colours of the form #rrggbb. */
 export function mix(one, other, share) {

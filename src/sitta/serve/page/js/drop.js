@@ -119,3 +119,23 @@ export function onDrop(take) {
     take(dropped(event.dataTransfer));
   });
 }
+
+/**
+ * What the service would refuse anyway, after a long upload; null if nothing.
+ * @param {File[]} files
+ * @param {Record<string, number>} limits
+ * @returns {import("./api.js").Failure | null}
+ */
+export function tooMuch(files, limits) {
+  const bytes = files.reduce((sum, file) => sum + file.size, 0);
+  const megabytes = (size) => `${(size / 2 ** 20).toFixed(1)} MB`;
+  const refuse = (message, allowed, fix) => ({ message, allowed, fix, status: 413 });
+  if (bytes > limits.upload_bytes) {
+    const allowed = `at most ${megabytes(limits.upload_bytes)}`;
+    return refuse(`It is too large: ${megabytes(bytes)}.`, allowed, "use sitta predict, which has no such limit");
+  }
+  if (files.length > limits.files) {
+    return refuse(`It has ${files.length} files.`, `at most ${limits.files}`, "use sitta predict");
+  }
+  return null;
+}

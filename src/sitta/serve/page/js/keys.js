@@ -4,6 +4,7 @@ import { byId, fill, make } from "./dom.js";
 import { panned } from "./transform.js";
 import { dragged, presets } from "./window.js";
 
+const ONCE = ["1", "2", "3", "u", "x"];
 const PAN = 40;
 const NUDGE = 0.03;
 
@@ -12,8 +13,16 @@ const NUDGE = 0.03;
  * @param {any} parts
  * @returns {Array<{keys: string[], text: string, act: () => void}>}
  */
-function shortcuts({ tools, list, dialogs }) {
+function shortcuts({ tools, list, review, edit, dialogs }) {
   return [
+    { keys: ["1"], text: "Accept", act: () => review.decide("accept") },
+    { keys: ["2"], text: "Needs fix", act: () => review.decide("needs-fix") },
+    { keys: ["3"], text: "Reject", act: () => review.decide("reject") },
+    { keys: ["r"], text: "Remark", act: () => byId("remark").focus() },
+    { keys: ["u"], text: "Take the last decision back", act: () => review.undo() },
+    { keys: ["x"], text: "Choose the next mask", act: () => review.nextMask() },
+    { keys: ["g"], text: "Decide slice by slice", act: () => review.toggleEach() },
+    { keys: ["e"], text: "Correct the mask, or save it", act: () => (edit.draft ? edit.save() : edit.begin()) },
     { keys: ["j"], text: "Next image", act: () => list.step(1) },
     { keys: ["k"], text: "Image before", act: () => list.step(-1) },
     { keys: ["s"], text: "Source outline", act: () => tools.toggle("source") },
@@ -28,6 +37,9 @@ function shortcuts({ tools, list, dialogs }) {
     { keys: [".", "PageDown"], text: "Next slice", act: () => tools.stepSlice(1) },
     { keys: ["+", "="], text: "Zoom in", act: () => tools.zoom(1.5) },
     { keys: ["-"], text: "Zoom out", act: () => tools.zoom(1 / 1.5) },
+    { keys: ["n"], text: "Next slice to look at", act: () => tools.stepLook(1) },
+    { keys: ["p"], text: "Slice to look at before", act: () => tools.stepLook(-1) },
+    { keys: ["9"], text: "True size: pixel by pixel", act: () => tools.full() },
     { keys: ["0"], text: "Fit", act: () => tools.fit() },
     { keys: ["o"], text: "Choose files", act: () => dialogs.files() },
     { keys: ["t"], text: "Light or dark", act: () => dialogs.theme() },
@@ -41,6 +53,8 @@ const HANDS = [
   ["Right button, or Shift and drag", "Window and level"],
   ["Double click", "Fit"],
   ["Arrows on the image", "Move it; with Shift: window and level"],
+  ["While correcting", "B, W, F: brush, eraser, fill; [ ]: size; Z, Y: undo, redo; arrows and Space paint; Enter saves, Escape leaves"],
+  ["Space, held", "Hides the outlines"],
   ["Arrows, Home, End in the list", "Choose an image; Delete removes it"],
 ];
 
@@ -74,6 +88,20 @@ function steps({ store, viewer }, { target }) {
   return onPicture || (target === document.body && byId("keys-on").checked);
 }
 
+/** Outlines are hidden as long as Space is held. */
+function bare(store) {
+  const hide = (bare) => store.look.bare !== bare && store.show({ bare });
+  document.addEventListener("keydown", (event) => {
+    const { target, key } = /** @type {any} */ (event);
+    if (key !== " " || byId("help").open || !byId("keys-on").checked) return;
+    if (target.matches("button, summary, input, select, a")) return;
+    event.preventDefault();
+    hide(true);
+  });
+  document.addEventListener("keyup", ({ key }) => key === " " && hide(false));
+  addEventListener("blur", () => hide(false));
+}
+
 /** Listen to keys, and list them in the help. */
 export function listen(parts) {
   const all = shortcuts(parts);
@@ -86,8 +114,10 @@ export function listen(parts) {
     const act = found.get(key.length === 1 ? key.toLowerCase() : key);
     if (!act) return;
     event.preventDefault();
+    if (event.repeat && ONCE.includes(key)) return; // a key held down decides once
     act();
   });
+  bare(store);
   for (const { canvas } of viewer.panes) {
     canvas.addEventListener("keydown", (event) => onPane(store, viewer, event));
   }

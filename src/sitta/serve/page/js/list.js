@@ -1,6 +1,10 @@
 /** The images of this sitting, those in most doubt first. */
 
 import { byId, fill, make } from "./dom.js";
+import { expectedOf } from "./state.js";
+import { badge, decisionOf } from "./review.js";
+import { stepOf } from "./transform.js";
+import { graveness } from "./verdict.js";
 import { thumbnail } from "./view.js";
 import { ratioOf } from "./viewer.js";
 import { presets } from "./window.js";
@@ -24,14 +28,33 @@ function about(entry, scores) {
   if (status === "failed") return failure?.message ?? "failed";
   if (status !== "done" || !result) return STATES[status];
   const row = result.rows[result.rows.length > 1 ? result.shown : 0];
+  const dice = expectedOf(result);
+  if (dice !== null) return `expected Dice ${fixed(dice, 2)}`;
   const listed = LISTED.map((name) => scores.find((score) => score.name === name));
   return listed.map(({ name, title }) => `${title.toLowerCase()} ${fixed(row[name], 2)}`).join("\n");
 }
 
 /** A listbox: one of its options is in the order of tabs, arrows go on from there. */
 export class List {
-  /** @type {Map<Entry, {item: any, canvas: any, drawn: string}>} */
+  /** @type {Map<Entry, {item: any, canvas: any, drawn: string, key: string, near: boolean}>} */
   #items = new Map();
+
+  /** @type {WeakMap<Element, Entry>} */
+  #entries = new WeakMap();
+
+  /** Pictures are fetched of what is nearly seen. */
+  #near = new IntersectionObserver(
+    (all) => {
+      for (const { target, isIntersecting } of all) {
+        const entry = this.#entries.get(target);
+        const known = entry && this.#items.get(entry);
+        if (!known) continue;
+        known.near = isIntersecting;
+        this.#thumb(entry, known);
+      }
+    },
+    { rootMargin: "400px" },
+  );
 
   /**
    * @param {import("./state.js").Store} store
@@ -48,7 +71,7 @@ export class List {
       const entry = this.#entryOf(event.target);
       if (entry) this.store.select(entry);
     });
-    store.on(["entries", "selection"], () => this.render());
+    store.on(["entries", "selection", "review"], () => this.render());
   }
 
   #entryOf(target) {
@@ -89,14 +112,21 @@ export class List {
     if (!known) {
       const canvas = make("canvas.thumb", { "aria-hidden": "true" });
       const item = make("li", { role: "option", id: `entry-${entry.key}` });
-      known = { item, canvas, drawn: "" };
+      known = { item, canvas, drawn: "", key: "", near: false };
       this.#items.set(entry, known);
+      this.#entries.set(item, entry);
+      this.#near.observe(item);
     }
     const { item, canvas } = known;
     const chosen = entry === this.store.selected;
     const look = entry.status === "done" && entry.result?.look;
+    const stop = look && entry.result?.rows.some((row) => graveness(row, this.store.about.severity) === "stop");
+    const first = chosen || (!this.store.selected && this.store.sorted()[0] === entry);
+    const key = [entry.status, entry.result?.id, entry.failure?.message, chosen, first, decisionOf(entry)].join("/");
+    if (key === known.key) return item; // of a thousand images, few change at a time
+    known.key = key;
     item.setAttribute("aria-selected", String(chosen));
-    item.tabIndex = chosen || (!this.store.selected && this.store.sorted()[0] === entry) ? 0 : -1;
+    item.tabIndex = first ? 0 : -1;
     item.className = `item ${entry.status}${look ? " look" : ""}`;
     item.title = entry.name;
     const file = entry.name.split("/").pop() ?? entry.name;
@@ -105,7 +135,8 @@ export class List {
       canvas,
       make("span.name", {}, file),
       make("span.about", {}, about(entry, this.store.about.scores)),
-      look && make("span.sign", {}, make("span.hidden", {}, "Look at this one")),
+      look && make(`span.sign${stop ? ".bad" : ""}`, {}, make("span.hidden", {}, stop ? "Stop" : "Look at this one")),
+      badge(entry),
       entry.status === "failed" && make("span.sign.bad", {}, make("span.hidden", {}, "Failed")),
     );
     this.#thumb(entry, known);
@@ -115,10 +146,12 @@ export class List {
   /** Drawn here from the slice in most doubt. */
   async #thumb(entry, known) {
     const { result } = entry;
-    if (!result || known.drawn === result.id) return;
+    if (!result || !known.near || known.drawn === result.id) return;
     known.drawn = result.id;
     try {
-      const kinds = ["image", "mask"].map((kind) => this.slices.get(result, kind, result.shown));
+      const step = stepOf(result.shape.slice(-2), { width: 52, height: 52 }, 1, 3);
+      const kinds = ["image", "mask"].map((kind) =>
+        this.slices.get(result, step > 1 ? `${kind}&step=${step}` : kind, result.shown));
       const [image, mask] = await Promise.all(kinds);
       const rest = { source: null, members: null, lambdas: [], heat: null, other: null, ratio: ratioOf(result) };
       const classes = result.classes.length;

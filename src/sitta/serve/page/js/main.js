@@ -4,11 +4,14 @@ import { ApiError, getFile, getJson } from "./api.js";
 import { Changes } from "./changes.js";
 import { byId, fill, make } from "./dom.js";
 import { MOST, chosen, gather, onDrop } from "./drop.js";
+import { Edit } from "./edit.js";
 import { listen } from "./keys.js";
 import { List } from "./list.js";
 import { Panel } from "./panel.js";
 import { Pointer } from "./pointer.js";
 import { Queue } from "./queue.js";
+import { Review } from "./review.js";
+import { Sitting } from "./sitting.js";
 import { Settings } from "./settings.js";
 import { Slices } from "./slices.js";
 import { Store } from "./state.js";
@@ -24,10 +27,15 @@ const queue = new Queue(store, slices, say);
 const viewer = new Viewer(store, slices, gone);
 const tools = new Tools(store, viewer, compare);
 const list = new List(store, slices, remove);
-new Panel(store, { say, remove, retry });
+const review = new Review(store, { say, show: (entry) => list.step(0, entry) });
+const sitting = new Sitting(store, queue, list, say);
+queue.renewed = (entry) => review.again(entry);
+new Panel(store, { say, remove, retry, rerun });
 new Settings(store, run);
 new Changes(store, slices, { beside, callOff: (entry) => queue.callOff(entry) });
-new Pointer(store, viewer, { slice: (by) => tools.stepSlice(by), hover });
+const edit = new Edit(store, slices, viewer, review, say);
+const hand = (pane, event, first) => edit.hand(pane, event, first);
+new Pointer(store, viewer, { slice: (by) => tools.stepSlice(by), hover, hand });
 
 /** Tell what happened, in the status line and to screen readers. @param {string} text */
 function say(text) {
@@ -49,6 +57,12 @@ function retry(entry) {
   list.focus();
 }
 
+/** Read an image another way: inverted, or turned. */
+function rerun(entry, patch) {
+  queue.again(entry, { ...entry.recipe, ...patch });
+  say(`${entry.name} is run again.`);
+}
+
 /** After the last one, what has the focus is gone; the page starts over. */
 function remove(entry) {
   queue.remove(entry);
@@ -58,8 +72,12 @@ function remove(entry) {
 
 /** Use settings for images that are still here; not where they are at work already. */
 function run(entries, recipe) {
-  const same = (entry) => entry.status !== "failed" && JSON.stringify(entry.recipe) === JSON.stringify(recipe);
-  for (const entry of entries) if (store.entries.includes(entry) && !same(entry)) queue.again(entry, recipe);
+  const same = (entry, own) => entry.status !== "failed" && JSON.stringify(entry.recipe) === JSON.stringify(own);
+  const { model, method, settings } = recipe;
+  for (const entry of entries) {
+    const own = { ...entry.recipe, model, method, settings }; // how it is read is its own
+    if (store.entries.includes(entry) && !same(entry, own)) queue.again(entry, own);
+  }
 }
 
 /** What people most likely want to see beside a result. */
@@ -84,7 +102,8 @@ async function take(coming, recipe = store.recipe) {
     cut && `Only the first ${MOST} files were looked at: drop the others later, or use sitta predict.`,
   ];
   say(told.filter(Boolean).join(" "));
-  const added = queue.add(wanted, recipe);
+  const { model, method, settings } = recipe; // not how the chosen image is read
+  const added = queue.add(wanted, { model, method, settings });
   if (added.length) store.select(added[0]);
 }
 
@@ -109,11 +128,12 @@ function hover(at, pane = 0) {
   box.hidden = !scene || !at || at.x < 0 || at.y < 0 || at.x >= width || at.y >= height;
   if (box.hidden || !scene) return;
   const i = at.y * width + at.x;
+  const step = viewer.shown?.step ?? 1;
   const channels = scene.image.values.length / (width * height);
   const values = [...scene.image.values.subarray(i * channels, (i + 1) * channels)].map(short);
   const name = viewer.shown?.results[pane]?.classes[scene.mask.values[i] - 1] ?? "background";
   const bits = scene.heat ? ` · ${(scene.heat.values[i] / 255).toFixed(2)} bit` : "";
-  box.textContent = `x ${at.x}  y ${at.y} · ${values.join(" ")} · ${name}${bits}`;
+  box.textContent = `x ${at.x * step}  y ${at.y * step} · ${values.join(" ")} · ${name}${bits}`;
 }
 
 function buttons() {
@@ -143,7 +163,7 @@ function buttons() {
     menu.querySelector("summary")?.focus();
   });
   const dialogs = { files: () => files.click(), theme: switchTheme, help: () => help.showModal() };
-  listen({ store, viewer, tools, list, dialogs });
+  listen({ store, viewer, tools, list, review, edit, dialogs });
 }
 
 function switchTheme() {
@@ -175,20 +195,19 @@ async function begin() {
   buttons();
   onDrop(take);
   const local = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
-  byId("place").textContent = local
-    ? "Images stay on this computer, and are forgotten when sitta serve ends."
-    : `Images go to ${location.host} and nowhere else, and are forgotten when it ends.`;
+  byId("place").textContent = local ? "Images stay on this computer" : `Images go to ${location.host} and nowhere else`;
   const names = ["models", "methods", "samples", "scores", "notes", "limits"];
   try {
     const told = await Promise.all(names.map((name) => getJson(`api/${name}`)));
     Object.assign(store.about, ...told.slice(0, -1), { limits: told.at(-1) });
+    await sitting.restore();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     say(`${error.failure.message} ${error.failure.fix ?? ""}`);
     return;
   }
   const usual = (all) => (all.find((one) => one.default) ?? all[0])?.name ?? "";
-  store.recipe = { model: usual(store.about.models), method: usual(store.about.methods), settings: {} };
+  if (!store.selected) store.recipe = { model: usual(store.about.models), method: usual(store.about.methods), settings: {} };
   samples();
   list.render();
   store.changed("about", "recipe");

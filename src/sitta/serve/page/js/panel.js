@@ -3,8 +3,11 @@
 import { ApiError, getFile } from "./api.js";
 import { table } from "./chart.js";
 import { byId, fill, make } from "./dom.js";
+import { choiceOf, decisionOf, saidOf } from "./review.js";
 import { rowOf } from "./state.js";
-import { agreementWords, count, factsOf, methodWords, saveAs, scoreWords } from "./words.js";
+import { maskKind } from "./viewer.js";
+import { lineOf, verdict } from "./verdict.js";
+import { factsOf, isAlone, methodWords, saveAs, scoreWords, titleOf } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
 /** @typedef {import("./state.js").Row} Row */
@@ -32,23 +35,26 @@ function keptOf({ links, slices }) {
 export class Panel {
   /**
    * @param {import("./state.js").Store} store
-   * @param {{say: (text: string) => void, remove: (entry: any) => void, retry: (entry: any) => void}} act
+   * @param {{say: (text: string) => void, remove: (entry: any) => void, retry: (entry: any) => void,
+   *   rerun: (entry: any, patch: Record<string, any>) => void}} act
    */
   constructor(store, act) {
     this.store = store;
     this.act = act;
     this.shown = "";
-    store.on(["selection", "view", "about"], () => this.render());
+    store.on(["selection", "view", "about", "review"], () => this.render());
     byId("remove").addEventListener("click", () => store.selected && act.remove(store.selected));
   }
 
   render() {
     const entry = this.store.selected;
     const result = entry?.result ?? null;
-    const key = `${entry?.key}/${result?.id}/${entry?.slice}/${entry?.status}`;
+    const chosen = entry && maskKind(choiceOf(entry), entry.corrections);
+    const key = `${entry?.key}/${result?.id}/${entry?.slice}/${entry?.status}/${chosen}/${entry && decisionOf(entry)}/${entry && choiceOf(entry).decision}`;
     if (key === this.shown) return;
     this.shown = key;
     byId("panel").hidden = !entry;
+    byId("verdict-line").hidden = !result;
     document.documentElement.classList.toggle("has-result", Boolean(result));
     if (!entry) return;
     byId("name").textContent = entry.name;
@@ -57,7 +63,7 @@ export class Panel {
     this.#stage(entry);
     if (!result) return;
     const row = rowOf(result, entry.slice);
-    this.#verdict(result, row);
+    this.#verdict(entry, result, row);
     this.#scores(result, row);
     this.#keep(entry, result);
   }
@@ -96,36 +102,22 @@ export class Panel {
     byId("stage").classList.toggle("busy", busy);
   }
 
-  /** @param {Result} result @param {Row} row */
-  #verdict(result, row) {
-    const { notes, severity, advice } = this.store.about;
-    const rows = result.rows;
-    const looks = rows.filter((one) => one.look).length;
-    const head = row.look ? "Look at this one" : "Nothing unusual was noted";
-    const slice = rows.length > 1 ? make("p.scope", {}, this.#scope(rows, row, looks)) : null;
-    const sentences = row.notes.map((code) =>
-      make(`li.${severity[code]}`, { title: code }, notes[code], " ", make("small", {}, advice[code])));
-    byId("verdict").className = row.look ? "verdict look" : "verdict fine";
-    fill(
-      byId("verdict"),
-      make("h3", {}, make("span.mark", { "aria-hidden": "true" }, row.look ? "!" : "✓"), head),
-      sentences.length > 0 && make("ul", {}, ...sentences),
-      make("p", {}, agreementWords(row.agreement, result.lambdas.length, result.limits.agreement)),
-      !row.look && make("p.quiet", {}, "That is no proof that the mask is right."),
-      slice,
-    );
-  }
-
-  #scope(rows, row, looks) {
-    const of = `This is about slice ${(row.slice ?? 0) + 1}.`;
-    if (looks === 0) return `${of} No slice of ${rows.length} needs a look.`;
-    return `${of} ${count(looks, "slice needs", "slices need")} a look, of ${rows.length}.`;
+  /** @param {any} entry @param {Result} result @param {Row} row */
+  #verdict(entry, result, row) {
+    const decision = saidOf(entry, row.slice ?? null).decision || decisionOf(entry);
+    const rerun = (patch) => this.act.rerun(entry, patch);
+    const { kind, parts } = verdict(result, row, this.store.about, { decision, rerun });
+    byId("verdict-line").className = `verdict-line ${kind}`;
+    byId("verdict-line").textContent = lineOf(result, row, kind);
+    byId("verdict").className = `verdict ${kind}`;
+    fill(byId("verdict"), ...parts);
   }
 
   #scores(result, row) {
-    const pairs = this.store.about.scores.map((score) => {
-      const name = make("dt", {}, score.title, " ", make("small", {}, score.hint));
-      return make("div", { title: score.sentence }, name, make("dd", {}, scoreWords(score, row)));
+    const listed = this.store.about.scores.filter(({ name }) => !name.startsWith("expected_dice"));
+    const pairs = listed.map((score) => {
+      const name = make("dt", {}, titleOf(score, result), " ", make("small", {}, score.hint));
+      return make("div", { title: score.sentence }, name, make("dd", {}, isAlone(score, result) ? "one member only" : scoreWords(score, row)));
     });
     fill(byId("scores"), ...pairs);
     const { lambdas } = result;
@@ -138,7 +130,9 @@ export class Panel {
     const links = keptOf(result).map(([kind, text]) => {
       const part = kind.endsWith(".png") && result.slices > 1;
       const address = result.links[kind] ?? `api/results/${result.id}/${kind}`;
-      const href = part ? `${address}?slice=${entry.slice}` : address;
+      const chosen = kind.startsWith("mask.") ? maskKind(choiceOf(entry), entry.corrections).split("&").slice(1) : [];
+      const query = [part && `slice=${entry.slice}`, ...chosen].filter(Boolean).join("&");
+      const href = query ? `${address}?${query}` : address;
       const name = saveAs(result.name, kind, entry.slice, result.slices);
       const words = part ? `${text} of this slice` : text;
       const click = (event) => this.#save(event, href, name);

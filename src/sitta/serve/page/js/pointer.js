@@ -16,7 +16,8 @@ export class Pointer {
   /**
    * @param {import("./state.js").Store} store
    * @param {import("./viewer.js").Viewer} viewer
-   * @param {{slice: (by: number) => void, hover: (at: {x: number, y: number} | null, pane?: number) => void}} act
+   * @param {{slice: (by: number) => void, hover: (at: {x: number, y: number} | null, pane?: number) => void,
+   *   hand: (pane: any, event: any, first: boolean) => boolean}} act
    */
   constructor(store, viewer, act) {
     this.store = store;
@@ -47,6 +48,7 @@ export class Pointer {
 
   #press(pane, event) {
     if (!this.viewer.picture(this.#number(pane))) return;
+    if (this.act.hand(pane, event, true)) event.preventDefault();
     this.#down.set(event.pointerId, { pane, x: event.offsetX, y: event.offsetY });
     pane.canvas.setPointerCapture(event.pointerId);
   }
@@ -66,6 +68,10 @@ export class Pointer {
       return;
     }
     const rest = this.#rest(pane, event.pointerId);
+    if (!rest && this.act.hand(pane, event, false)) {
+      this.#down.set(event.pointerId, { pane, ...at });
+      return;
+    }
     if (rest) this.#pinch(pane, rest, before, at, picture);
     else if (event.buttons === 2 || event.shiftKey) this.#window(pane, before, at);
     else this.#drag(pane, event, before, at, picture);

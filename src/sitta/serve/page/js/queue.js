@@ -1,6 +1,7 @@
 /** The images of this sitting: added, sent a few at a time, run again, removed. */
 
-import { ApiError, forget, predict } from "./api.js";
+import { ApiError, failureOf, forget, predict } from "./api.js";
+import { tooMuch } from "./drop.js";
 
 /** @typedef {import("./state.js").Entry} Entry */
 /** @typedef {import("./state.js").Recipe} Recipe */
@@ -8,39 +9,8 @@ import { ApiError, forget, predict } from "./api.js";
 const AT_ONCE = 2;
 const HISTORY = 6;
 const LONG = 3000; // ms: the service replaces a worker that is stopped, which takes a while
-const FAULT = {
-  message: "The page failed at this image, by a fault of its own.",
-  allowed: null,
-  fix: "try again; if it fails again, load the page anew",
-  status: 0,
-};
-
-/** What to say about an error; one that is not of the service is a mistake here, and stays visible. */
-function failureOf(error) {
-  if (error instanceof ApiError) return error.failure;
-  console.error(error);
-  return FAULT;
-}
-
-/**
- * What the service would refuse anyway, after a long upload; null if nothing.
- * @param {File[]} files
- * @param {Record<string, number>} limits
- * @returns {import("./api.js").Failure | null}
- */
-export function tooMuch(files, limits) {
-  const bytes = files.reduce((sum, file) => sum + file.size, 0);
-  const megabytes = (size) => `${(size / 2 ** 20).toFixed(1)} MB`;
-  const refuse = (message, allowed, fix) => ({ message, allowed, fix, status: 413 });
-  if (bytes > limits.upload_bytes) {
-    const allowed = `at most ${megabytes(limits.upload_bytes)}`;
-    return refuse(`It is too large: ${megabytes(bytes)}.`, allowed, "use sitta predict, which has no such limit");
-  }
-  if (files.length > limits.files) {
-    return refuse(`It has ${files.length} files.`, `at most ${limits.files}`, "use sitta predict");
-  }
-  return null;
-}
+/** A name that no other image has. */
+const token = () => [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36)).join("");
 
 /** Sends what waits, and puts down what comes back. */
 export class Queue {
@@ -59,6 +29,8 @@ export class Queue {
     this.store = store;
     this.slices = slices;
     this.say = say;
+    /** Is called when a result was made again. @param {Entry} entry */
+    this.renewed = (entry) => entry.said.clear();
   }
 
   /**
@@ -74,8 +46,29 @@ export class Queue {
     return entries;
   }
 
+  /** What is sent beside an image; in place of one that the service has kept. */
+  #named({ name, group, files, result }) {
+    return { path: name, group, again: files.length ? "" : (result?.id ?? "") };
+  }
+
+  /**
+   * An image of a session, with its results, the last of which counts.
+   * @param {Array<{answer: any, decisions: any[], corrected: boolean}>} kept
+   */
+  restore(kept) {
+    const { answer, decisions, corrected } = kept[kept.length - 1];
+    const { model, method, settings, invert, rotate } = answer;
+    const read = { ...(invert && { invert }), ...(rotate && { rotate }) };
+    const entry = this.#entry(answer.path, [], { model, method, settings, ...read });
+    const said = new Map(decisions.map(({ slice, ...one }) => [slice, one]));
+    const history = kept.map((one) => one.answer);
+    Object.assign(entry, { status: "done", result: answer, slice: answer.shown, history, said, corrected, group: answer.group });
+    this.store.entries.push(entry);
+    this.store.changed("entries", "review");
+  }
+
   #entry(name, files, recipe) {
-    const state = { failure: null, result: null, history: [], other: null, lost: false };
+    const state = { failure: null, result: null, history: [], other: null, lost: false, said: new Map(), corrected: false, group: token() };
     const under = { work: null, since: 0, aside: null, asked: 0, awaited: "" };
     const key = this.#keys++;
     const own = structuredClone(recipe);
@@ -122,7 +115,7 @@ export class Queue {
     Object.assign(entry, { aside, awaited: recipe.method, asked: performance.now() });
     this.store.changed("view");
     try {
-      const result = await predict(entry.files, recipe, aside.signal, () => undefined);
+      const result = await predict(entry.files, recipe, aside.signal, () => undefined, { ...this.#named(entry), group: "-" });
       if (entry.aside !== aside) {
         forget(result.id); // it was called off too late to stop it
         return;
@@ -203,7 +196,7 @@ export class Queue {
       const refused = tooMuch(entry.files, this.store.about.limits);
       if (refused) throw new ApiError(refused);
       const recipe = this.store.asked(entry.recipe);
-      const result = await predict(entry.files, recipe, work.signal, waiting);
+      const result = await predict(entry.files, recipe, work.signal, waiting, this.#named(entry));
       if (entry.work !== work) {
         forget(result.id); // meanwhile it was asked for in another way
         return;
@@ -222,12 +215,23 @@ export class Queue {
     const before = entry.result;
     const slice = before && entry.slice < result.slices ? entry.slice : result.shown;
     Object.assign(entry, { status: "done", work: null, result, slice });
+    const again = this.#reviewed(entry, before);
     this.#remember(entry, result);
     if (before && entry.lost) this.#drop(before.id);
     else if (before) entry.other = before;
     entry.lost = false;
-    const verdict = result.look ? "Look at this one" : "Nothing unusual was noted";
-    this.say(`${entry.name} is done in ${result.seconds.toFixed(2)} s. ${verdict}.`);
+    const verdict = result.look ? "Look at this one" : "No warning sign";
+    this.say(`${entry.name} is done in ${result.seconds.toFixed(2)} s. ${verdict}.${again}`);
+  }
+
+  /** A decision stays if the same mask was made again; else it is open again. */
+  #reviewed(entry, before) {
+    const any = entry.said.size > 0;
+    entry.corrected = false;
+    this.store.changed("review");
+    if (any && entry.lost && before) this.renewed(entry);
+    else entry.said.clear();
+    return any && !entry.said.size ? " Its mask may differ now: decide on it again." : "";
   }
 
   #remember(entry, result) {

@@ -69,13 +69,21 @@ export class Settings {
     this.store = store;
     this.run = run;
     byId("method").addEventListener("change", () => this.#change({ method: byId("method").value, settings: {} }));
-    byId("model").addEventListener("change", () => this.#change({ model: byId("model").value }));
+    byId("model").addEventListener("change", () => this.#swap());
     byId("settings").addEventListener("change", () => this.#read());
     byId("settings").addEventListener("submit", (event) => event.preventDefault());
     byId("settings-reset").addEventListener("click", () => this.#change({ settings: {} }));
     byId("settings-all").addEventListener("click", () => this.run(store.entries, store.recipe));
     store.on(["selection"], () => this.#due?.entry !== store.selected && this.#flush()); // theirs, not the next one's
     store.on(["recipe", "about", "entries"], () => this.render());
+  }
+
+  /** Another model is run at once, and undoes decisions: it is asked for. */
+  #swap() {
+    const [model, entry] = [byId("model").value, this.store.selected];
+    const lost = entry?.said.size ? " What you decided on it is open again then." : "";
+    if (entry && !confirm(`Run ${entry.name} again with ${model}?${lost}`)) byId("model").value = this.store.recipe.model;
+    else this.#change({ model });
   }
 
   #method() {

@@ -48,10 +48,16 @@ import { FITTED } from "./transform.js";
  * @property {boolean} look
  * @property {number} seconds
  * @property {Row[]} rows
+ * @property {boolean} invert whether the model saw it inverted
+ * @property {number} rotate degrees clockwise by which the model saw it turned
+ * @property {string[]} masks those to choose from
+ * @property {boolean} threshold whether the adapted mask takes another one
  * @property {Record<string, string>} links
  */
 
-/** @typedef {{model: string, method: string, settings: Record<string, any>}} Recipe */
+/** @typedef {{decision: string, mask: string, threshold: number | null, remark: string}} Said */
+
+/** @typedef {{model: string, method: string, settings: Record<string, any>, invert?: boolean, rotate?: number}} Recipe */
 
 /**
  * @typedef {object} Entry an image of this sitting
@@ -72,17 +78,22 @@ import { FITTED } from "./transform.js";
  * @property {number} since when it was sent
  * @property {{low: number, high: number} | null} window
  * @property {number} slice
+ * @property {Map<number | null, Said>} said what a person says of a slice, or of all (null)
+ * @property {string} group all results of the image have it
+ * @property {number} [corrections] how often
+ * @property {boolean} corrected whether a mask was drawn by hand
+ * @property {Promise<any>} [telling] the last of what is said, on its way
  */
 
-/** @typedef {"entries" | "selection" | "view" | "recipe" | "about"} Topic */
+/** @typedef {"review" | "entries" | "selection" | "view" | "recipe" | "about"} Topic */
 
 /** State and its listeners. */
 export class Store {
   /**
    * @type {{models: any[], methods: any[], samples: any[], scores: Score[], limits: Record<string, number>,
-   *   notes: Record<string, string>, severity: Record<string, string>, advice: Record<string, string>}}
+   *   notes: Record<string, string>, severity: Record<string, string>, advice: Record<string, string>, remedy: Record<string, string>}}
    */
-  about = { models: [], methods: [], samples: [], scores: [], limits: {}, notes: {}, severity: {}, advice: {} };
+  about = { models: [], methods: [], samples: [], scores: [], limits: {}, notes: {}, severity: {}, advice: {}, remedy: {} };
 
   /** @type {Entry[]} */
   entries = [];
@@ -106,6 +117,8 @@ export class Store {
     most: 1,
     opacity: 0.85,
     compare: false,
+    bare: false, // no outlines, as long as a key is held
+    each: false, // decide slice by slice
   };
 
   /** @type {Map<Topic, Array<() => void>>} */
@@ -161,7 +174,7 @@ export class Store {
   /** What to send for a recipe: a graph has its method built in. @param {Recipe} recipe */
   asked(recipe) {
     const model = this.about.models.find((one) => one.name === recipe.model);
-    return model?.graph ? { model: recipe.model, method: "", settings: {} } : recipe;
+    return model?.graph ? { ...recipe, method: "", settings: {} } : recipe;
   }
 
   /** Methods that a result can be compared with: a graph has no other. @param {Result} result */
@@ -171,14 +184,22 @@ export class Store {
     return model?.graph ? [] : this.about.methods.filter(fits);
   }
 
-  /** The images in the order of the list: those in most doubt first, what is not done last. */
+  /**
+   * The images in the order of the list: those of the lowest expected Dice first; where that is
+   * not known of all, those in most doubt. What is not done comes last.
+   */
   sorted() {
     const rank = (entry) => (entry.result ? 0 : entry.status === "failed" ? 1 : 2);
-    return [...this.entries].sort(
-      (a, b) =>
-        rank(a) - rank(b) || (b.result?.doubt ?? 0) - (a.result?.doubt ?? 0) || a.key - b.key,
-    );
+    const known = this.entries.every(({ result }) => !result || expectedOf(result) !== null);
+    const worth = ({ result }) => (known ? expectedOf(result) : -(result?.doubt ?? 0)) ?? 0;
+    return [...this.entries].sort((a, b) => rank(a) - rank(b) || worth(a) - worth(b) || a.key - b.key);
   }
+}
+
+/** The lowest expected Dice of a result's slices; null if it is not known. @param {Result | null} result */
+export function expectedOf(result) {
+  const all = (result?.rows ?? []).map((row) => row.expected_dice).filter((dice) => typeof dice === "number");
+  return all.length ? Math.min(...all) : null;
 }
 
 /**

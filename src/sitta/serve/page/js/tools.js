@@ -5,7 +5,7 @@ import { plot, strip } from "./chart.js";
 import { ALONE } from "./changes.js";
 import { assign, byId, choices, fill, make } from "./dom.js";
 import { nearest, rowOf } from "./state.js";
-import { FITTED, zoomed } from "./transform.js";
+import { FITTED, place, zoomed } from "./transform.js";
 import { levelOf, presets, rangeOf } from "./window.js";
 import { fixed, short } from "./words.js";
 
@@ -84,6 +84,22 @@ export class Tools {
     this.slice((this.store.selected?.slice ?? 0) + by);
   }
 
+  /** The next slice to look at, or the one before. @param {number} by 1 or -1 */
+  stepLook(by) {
+    const entry = this.store.selected;
+    const rows = entry?.result?.rows ?? [];
+    if (!entry || rows.length < 2) return;
+    for (let n = entry.slice + by; n >= 0 && n < rows.length; n += by) if (rows[n].look) return this.slice(n);
+  }
+
+  /** One pixel of the image on one of the screen. */
+  full() {
+    const [picture, pane] = [this.viewer.picture(), this.viewer.panes[0]];
+    if (!picture) return;
+    const now = place(this.store.look.view, picture, pane.box).sx / (this.viewer.shown?.step ?? 1);
+    this.zoom(1 / (now * pane.density));
+  }
+
   /** @param {number} factor */
   zoom(factor) {
     const picture = this.viewer.picture();
@@ -91,9 +107,7 @@ export class Tools {
     if (picture) this.store.show({ view: zoomed(view, factor, null, picture, this.viewer.panes[0].box) });
   }
 
-  fit() {
-    this.store.show({ view: { ...FITTED } });
-  }
+  fit = () => this.store.show({ view: { ...FITTED } });
 
   #preset(name) {
     const entry = this.store.selected;

@@ -31,6 +31,19 @@ export function place(view, picture, box) {
 }
 
 /**
+ * Every how many pixels of an image are worth fetching for what the screen can show.
+ * @param {number[]} sides height and width of the image
+ * @param {Box} box
+ * @param {number} zoom
+ * @param {number} density pixels of the screen for one of CSS
+ */
+export function stepOf([height, width], box, zoom, density) {
+  if (box.width < 2 || box.height < 2) return 1;
+  const fit = Math.min(box.width / width, box.height / height) * zoom * density;
+  return 2 ** Math.max(0, Math.min(6, Math.floor(Math.log2(1 / fit))));
+}
+
+/**
  * Zoom by a factor about a point of the pane, which stays where it is.
  * @param {View} view
  * @param {number} factor

@@ -3,6 +3,7 @@
 import { DASHES, heat, outlineColour } from "./colours.js";
 import { difference, outlines } from "./outline.js";
 import { nearest } from "./state.js";
+import { brush, paint, ruler, sheet } from "./over.js";
 import { place } from "./transform.js";
 import { render } from "./window.js";
 
@@ -18,6 +19,10 @@ import { render } from "./window.js";
  * @property {Raw | null} heat
  * @property {Raw | null} other mask that this one is compared with
  * @property {number} ratio height by width of a pixel
+ * @property {string[] | null} [marks] what lies left, right, above, below
+ * @property {number | null} [millimetres] between columns of the file
+ * @property {number} [columns] of the file: those that are shown may be fewer
+ * @property {any} [draft] a mask that is being drawn, with its brush
  * @property {number} classes
  * @property {{low: number, high: number}} window
  */
@@ -51,14 +56,6 @@ export function memberOf(members, number) {
     split.set(members.values, (all = Array.from({ length: depth }, cut)));
   }
   return { values: all[Math.min(number, all.length - 1)], width, height, depth: 1 };
-}
-
-/** A small canvas with given pixels. */
-function sheet(pixels, width, height) {
-  const canvas = document.createElement("canvas");
-  Object.assign(canvas, { width, height });
-  canvas.getContext("2d")?.putImageData(new ImageData(pixels, width, height), 0, 0);
-  return canvas;
 }
 
 /** Remembers the last thing that was made, by what it was made of. */
@@ -115,7 +112,11 @@ export class Pane {
     pen.imageSmoothingEnabled = at.sx < SMOOTH;
     pen.imageSmoothingQuality = "high";
     this.#pictures(pen, scene, look, at);
+    if (look.bare) return;
+    if (scene.draft) paint(pen, scene.draft, at);
     this.#outlines(pen, scene, look, at);
+    if (scene.draft) brush(pen, scene.draft.brush, at);
+    ruler(pen, scene, at, this.box);
   }
 
   #pictures(pen, scene, look, at) {

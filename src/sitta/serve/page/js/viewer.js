@@ -2,7 +2,9 @@
 
 import { ApiError } from "./api.js";
 import { byId, fill } from "./dom.js";
-import { nearest } from "./state.js";
+import { choiceOf } from "./review.js";
+import { nearest, rowOf } from "./state.js";
+import { stepOf } from "./transform.js";
 import { Pane } from "./view.js";
 import { presets } from "./window.js";
 import { methodWords, short } from "./words.js";
@@ -19,12 +21,25 @@ export function ratioOf(result) {
 }
 
 /** Which raw slices a pane needs. */
-function needed(result, look) {
-  const kinds = ["image", "mask"];
+function needed(result, look, mask, step = 1) {
+  const kinds = ["image", mask];
   if (look.source && result.source_member !== null) kinds.push("source");
   if (look.members && result.lambdas.length > 1) kinds.push("members");
   if (look.heat) kinds.push(look.heat);
-  return kinds;
+  return step > 1 ? kinds.map((kind) => `${kind}&step=${step}`) : kinds;
+}
+
+/** The expected Dice of a slice for a caption; nothing where it is not known. */
+function diceOf(result, slice) {
+  const dice = rowOf(result, slice).expected_dice;
+  return typeof dice === "number" && ` · expected Dice ${dice.toFixed(2)}`;
+}
+
+/** What to ask the service for to get the mask of a choice. @param {import("./state.js").Said} said */
+export function maskKind({ mask, threshold }, version = 0) {
+  const parts = ["mask", mask !== "adapted" && `mask=${encodeURIComponent(mask)}`];
+  parts.push(threshold !== null && `threshold=${threshold}`, mask === "corrected" && `version=${version}`);
+  return parts.filter(Boolean).join("&");
 }
 
 /** Whether two results can be compared pixel by pixel; models may cut a volume in other ways. */
@@ -47,6 +62,10 @@ export class Viewer {
     /** @type {Array<Scene | null>} */
     this.scenes = [null, null];
     this.shown = null;
+    /** @type {any} a mask that is being drawn, with its brush */
+    this.draft = null;
+    this.whole = false; // every pixel is needed, whatever the screen can show
+    this.step = 1;
     this.turn = 0;
     store.on(["selection", "view"], () => this.refresh());
     const watcher = new ResizeObserver(() => this.paint());
@@ -75,7 +94,8 @@ export class Viewer {
     }
     const turn = ++this.turn;
     const slice = entry.slice;
-    const wanted = results.map((result) => (result ? needed(result, this.store.look) : []));
+    this.step = this.#step(entry);
+    const wanted = results.map((result, i) => (result ? needed(result, this.store.look, this.#mask(entry, i), this.step) : []));
     if (this.#compose(entry, results, wanted)) return;
     try {
       await Promise.all(this.#missing(results, wanted, slice));
@@ -89,11 +109,28 @@ export class Viewer {
     this.#ahead(entry);
   }
 
+  /** The chosen mask of this result; the adapted one of what it is compared with. */
+  #mask(entry, pane = 0) {
+    return pane ? "mask" : maskKind(choiceOf(entry), entry.corrections ?? 0);
+  }
+
+  /** Large films come in steps, until they are drawn on. */
+  #step(entry) {
+    if (this.whole) return 1;
+    this.panes[0].resize();
+    const { box, density } = this.panes[0];
+    return stepOf(entry.result.shape.slice(-2), box, this.store.look.view.zoom, density ?? 1);
+  }
+
+  #stepped(kind) {
+    return this.step > 1 ? `${kind}&step=${this.step}` : kind;
+  }
+
   #missing(results, wanted, slice) {
     const [now, other] = results;
     const loads = wanted.flatMap((kinds, i) => kinds.map((kind) => [results[i], kind]));
     const beside = other ?? this.#changed(now);
-    if (beside) loads.push([beside, "mask"]);
+    if (beside) loads.push([beside, this.#stepped("mask")]);
     return loads.map(([result, kind]) => this.slices.get(result, kind, slice));
   }
 
@@ -110,14 +147,15 @@ export class Viewer {
     const scenes = results.map((result, i) => {
       if (!result) return null;
       const found = wanted[i].map((kind) => [kind, this.slices.here(result, kind, entry.slice)]);
-      const raw = Object.fromEntries(found);
-      const other = masks[i] && this.slices.here(masks[i], "mask", entry.slice);
+      const raw = Object.fromEntries(found.map(([kind, one]) => [kind.split("&step")[0], one]));
+      raw.mask = raw[wanted[i][1].split("&step")[0]];
+      const other = masks[i] && this.slices.here(masks[i], this.#stepped(i ? this.#mask(entry) : "mask"), entry.slice);
       if (found.some(([, one]) => !one) || (masks[i] && !other)) return undefined;
       return { ...this.#scene(entry, result, raw), other };
     });
     if (scenes.includes(undefined)) return false;
     this.scenes = scenes;
-    this.shown = { entry, slice: entry.slice, results };
+    this.shown = { entry, slice: entry.slice, results, step: this.step };
     this.paint();
     return true;
   }
@@ -136,6 +174,9 @@ export class Viewer {
       ratio: ratioOf(result),
       classes: result.classes.length,
       window: entry.window ?? presets(result).Auto,
+      marks: result.marks ?? null,
+      millimetres: ["nifti", "dicom"].includes(result.kind) ? (result.spacing?.at(-1) ?? null) : null,
+      columns: result.shape.at(-1) ?? 1,
     };
   }
 
@@ -147,7 +188,7 @@ export class Viewer {
     byId("figure-other").classList.toggle("awaited", Boolean(awaited));
     for (const [i, id] of ["caption-now", "caption-other"].entries()) {
       byId(id).hidden = !two;
-      if (results[i]) fill(byId(id), methodWords(results[i], this.store.about.methods), lambdas[i]);
+      if (results[i]) fill(byId(id), methodWords(results[i], this.store.about.methods), lambdas[i], diceOf(results[i], this.store.selected?.slice ?? 0));
     }
     if (awaited) fill(byId("caption-other"), `${awaited}: running…`);
   }
@@ -165,11 +206,11 @@ export class Viewer {
     const { result, slice } = entry;
     const quiet = (kind, at) => this.slices.get(result, kind, at).catch(() => undefined);
     const bytes = result.lambdas.length * result.shape.slice(-2).reduce((a, b) => a * b, 1);
-    if (bytes > AHEAD) return;
+    if (bytes > AHEAD || this.step > 1) return;
     if (result.lambdas.length > 1) quiet("members", slice);
     for (const at of [slice + 1, slice - 1]) {
       if (at < 0 || at >= result.slices) continue;
-      for (const kind of needed(result, this.store.look)) quiet(kind, at);
+      for (const kind of needed(result, this.store.look, this.#mask(entry))) quiet(kind, at);
     }
   }
 
@@ -178,7 +219,9 @@ export class Viewer {
     if (this.frame) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
-      this.panes.forEach((pane, i) => pane.draw(this.scenes[i], this.store.look));
+      const [now, other] = this.scenes;
+      const drawing = this.draft && now ? { ...now, mask: this.draft.map, draft: this.draft, other: null } : now;
+      this.panes.forEach((pane, i) => pane.draw(i ? other : drawing, this.store.look));
       const drawn = this.scenes[0] ? this.shown : null;
       const canvas = this.panes[0].canvas;
       canvas.dataset.drawn = drawn ? `${drawn.results[0]?.id}/${drawn.slice}` : "";

@@ -32,6 +32,9 @@ export function factsOf(result) {
   return `${kind} · ${sides}`;
 }
 
+/** Whether a score compares members, and there is but one: it looks certain and says nothing. */
+export const isAlone = ({ compares }, { lambdas }) => Boolean(compares) && lambdas.length < 2;
+
 /**
  * A score of a row, after that of the unadapted model if there is one.
  * @param {import("./state.js").Score} score
@@ -46,18 +49,39 @@ export function scoreWords({ name, before, unit, digits, unknown }, row) {
   return (known ? `${words(row[before])} → ` : "") + words(row[name]);
 }
 
+/** What a mask shows: the names of its classes. @param {{classes: string[]}} result */
+export function structureOf({ classes }) {
+  const names = classes.length > 1 ? `${classes.slice(0, -1).join(", ")} and ${classes.at(-1)}` : (classes[0] ?? "");
+  return names.charAt(0).toUpperCase() + names.slice(1);
+}
+
+/** Title of a score of a result: it names the structure. @param {{title: string}} score */
+export const titleOf = ({ title }, result) =>
+  result.classes.length === 1 ? title.replace("Foreground", structureOf(result)) : title;
+
+const SIZED = ["nifti", "dicom"]; // formats whose spacing is that of the patient
+
 /**
- * How well the members agree, in a sentence.
- * @param {number | null} agreement
- * @param {number} members how many there are
- * @param {number} limit of this model, below which they disagree
+ * How much the adapted mask covers, in the patient's units where they are known.
+ * @param {any} result
+ * @param {any} row
  */
-export function agreementWords(agreement, members, limit) {
-  if (agreement === null) return "How far the members agree is not known.";
-  if (members < 2) return "This method has a single member, so there is nothing to agree on.";
-  const overlap = `their masks overlap by ${percent(agreement)} on average`;
-  const verdict = agreement < limit ? "disagree" : "agree well";
-  return `The members ${verdict}: ${overlap}; the limit of this model is ${percent(limit)}.`;
+export function sizeWords(result, row) {
+  const share = `${structureOf(result)}: ${percent(row.area)} of the ${result.slices > 1 && result.rows.length === 1 ? "volume" : "image"}`;
+  if (!result.spacing || !SIZED.includes(result.kind) || row.area === null) return `${share}.`;
+  const [high, wide] = result.shape.slice(-2);
+  const plane = high * wide * result.spacing.at(-2) * result.spacing.at(-1);
+  const volume = (areas) => `${((areas * plane * result.spacing[0]) / 1000).toFixed(1)} ml`;
+  if (result.slices < 2) return `${share}, ${(row.area * plane).toFixed(0)} mm².`;
+  if (result.rows.length === 1) return `${share}, ${volume(row.area * result.slices)}.`;
+  const all = result.rows.reduce((sum, one) => sum + (one.area ?? 0), 0);
+  return `${share}, ${(row.area * plane).toFixed(0)} mm²; the whole volume, ${volume(all)}.`;
+}
+
+/** What a mask is called. @param {string} name as the service has it */
+export function maskWords(name) {
+  if (name.startsWith("member@")) return `Member λ ${short(name.slice(7))}`;
+  return { adapted: "Adapted", unadapted: "Unadapted", corrected: "Corrected" }[name] ?? name;
 }
 
 /** Counted things. */

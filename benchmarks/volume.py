@@ -1,0 +1,49 @@
+"""What does a volume take? Six members of InTEnt on the compact3d network, whole and in one call.
+
+    python benchmarks/volume.py [--sides 64 256 256]
+
+Prints the most memory of the process and its seconds, of the clock and of the processor, which
+other programs of the machine do not change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+
+import torch
+
+import sitta
+from sitta.core.accel import allocator
+from sitta.models import UNet
+
+
+def main() -> None:
+    """Adapt to one volume, with all scores, and tell what it took."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sides", type=int, nargs=3, default=(64, 256, 256))
+    parser.add_argument("--classes", type=int, default=3)
+    given = parser.parse_args()
+    allocator.keep_between_passes()
+    torch.manual_seed(0)
+    net = UNet.preset("compact3d", out_channels=given.classes).eval()
+    image = torch.rand(1, *given.sides)
+    start, used = time.perf_counter(), time.process_time()
+    prediction = sitta.InTEnt(net)(image)
+    prediction.record.rows()
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    told = {
+        "sides": list(given.sides),
+        "members": len(prediction.lambdas),
+        "gigabytes": round(most, 2),
+        "seconds": round(time.perf_counter() - start, 1),
+        "processor_seconds": round(time.process_time() - used, 1),
+        "threads": torch.get_num_threads(),
+    }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""``sitta review``: the report of a finished run, with decisions that are written beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from prometheus_client import Metric
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.types import ASGIApp
+
+from sitta._util.text import printable
+from sitta._version import __version__
+from sitta.errors import InvalidSetting, SittaError
+from sitta.prediction.decisions import FILE, Decision, now, read, to_csv, write
+from sitta.serve.api import USE
+from sitta.serve.app import SEEN, add_errors, add_login, logged_in
+from sitta.serve.body import posted
+from sitta.serve.errors import ApiError
+from sitta.serve.guard import Guard
+from sitta.serve.metrics import Metrics
+from sitta.serve.middleware import Middleware
+from sitta.serve.review import plain
+from sitta.serve.schemas import SaidOfFile
+
+POLICY = re.compile(r'(<meta http-equiv="Content-Security-Policy" content=")([^"]*)(">)')
+MOST_BYTES = 2**22  # of a refused request that are read
+
+
+class Run:
+    """The folder of a finished run, and what is decided on its files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._lock = folder, threading.Lock()
+        kept = sorted((folder / ".sitta").glob("*.json"))
+        records = [json.loads(path.read_text(encoding="utf-8")) for path in kept]
+        self.outputs = {record["name"]: list(record["outputs"]) for record in records}
+        if not self.outputs or not (folder / "report.html").is_file():
+            raise InvalidSetting(
+                f"{folder} is no folder of a finished run.",
+                allowed="a folder with report.html, as sitta predict --out writes it",
+                fix="sitta predict MODEL IMAGES --out FOLDER makes one",
+            )
+        self._names = {printable(name): name for name in self.outputs}
+        self.decisions()  # a file that cannot be read is said now, and never replaced
+
+    def page(self) -> tuple[str, str]:
+        """The report, which may ask this service and nobody else, and its policy."""
+        text = (self.folder / "report.html").read_text(encoding="utf-8")
+        found = POLICY.search(text)
+        policy = unescape(found[2]) if found else "default-src 'none'"
+        policy = f"{policy}; connect-src 'self'; frame-ancestors 'none'"
+        return POLICY.sub("", text, count=1), policy  # the header says it
+
+    def decisions(self) -> list[Decision]:
+        """What was decided so far."""
+        try:
+            return read(self.folder / FILE)
+        except (InvalidSetting, UnicodeDecodeError) as error:
+            raise InvalidSetting(
+                f"{self.folder / FILE} cannot be read: {getattr(error, 'what', error)}",
+                fix="mend it, or move it away",
+            ) from error
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The same in plain types, with the names that the report has."""
+        rows = plain(self.decisions())
+        return [{**row, "file": self._names.get(row["file"], row["file"])} for row in rows]
+
+    def decide(self, said: SaidOfFile) -> None:
+        """Keep what is said of a file; all else that the file of decisions holds stays."""
+        outputs = self.outputs.get(said.file)
+        if outputs is None:
+            raise ApiError(404, "no-file", "This run has no such file.")
+        mask = self.folder / outputs[0]
+        try:
+            digest = hashlib.sha256(mask.read_bytes()).hexdigest()
+        except FileNotFoundError:
+            raise ApiError(404, "no-mask", "The mask of this file is no longer there.") from None
+        try:
+            one = Decision(**said.model_dump(), time=now(), mask_sha256=digest)
+        except SittaError as error:
+            raise ApiError.of(422, "bad-decision", error) from error
+        with self._lock:
+            others = [d for d in self.decisions() if (d.file, d.slice) != (one.file, None)]
+            new = [] if one.is_open and not one.remark else [one]
+            write(self.folder / FILE, sorted([*others, *new], key=_place))
+
+
+def _place(one: Decision) -> tuple[str, int]:
+    return one.file, -1 if one.slice is None else one.slice
+
+
+class _Nothing:
+    """Nothing works here but the server itself."""
+
+    def drain(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def collect(self) -> Iterator[Metric]:
+        yield from ()
+
+
+NOTHING = _Nothing()
+
+
+def create_review(run: Run, guard: Guard, log: Callable[[str], None]) -> ASGIApp:
+    """The ASGI application that serves one run for review."""
+    app = FastAPI(
+        title="Sitta", version=__version__, description=USE, docs_url=None, redoc_url=None
+    )
+    app.state.guard = guard
+    masks = {name for outputs in run.outputs.values() for name in outputs}
+
+    @app.api_route("/", methods=SEEN, include_in_schema=False)
+    async def index(request: Request, token: str | None = None) -> Response:
+        if token is not None:
+            return logged_in(request, token)
+        text, policy = await asyncio.to_thread(run.page)
+        return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+    @app.get("/decisions")
+    async def decisions() -> Response:
+        return JSONResponse({"decisions": await asyncio.to_thread(run.rows)})
+
+    @app.put("/decisions", status_code=204)
+    async def decide(request: Request) -> Response:
+        said = await posted(request, SaidOfFile)
+        await asyncio.to_thread(run.decide, said)
+        return Response(status_code=204)
+
+    @app.get(f"/{FILE}")
+    async def table() -> Response:
+        rows = await asyncio.to_thread(run.decisions)
+        headers = {"Content-Disposition": f'attachment; filename="{FILE}"'}
+        return Response(to_csv(rows), media_type="text/csv", headers=headers)
+
+    @app.get("/{name:path}")
+    async def mask(name: str) -> Response:
+        if name not in masks or not (run.folder / name).is_file():  # no path of a client is opened
+            raise ApiError(404, "not-found", "There is nothing at this path.")
+        return FileResponse(run.folder / name, filename=Path(name).name)
+
+    add_login(app)
+    add_errors(app)
+    return Middleware(app, guard, Metrics(NOTHING), log, MOST_BYTES)

@@ -1,0 +1,96 @@
+"""First contact: what would make every file wrong is told once, with what to change."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import sitta
+from sitta.data import Preprocess
+from sitta.inference import Loaded
+from sitta.inference.contact import first_contact
+from sitta.models.profile import ClassInfo, Profile
+
+
+class Says(nn.Module):
+    """A convolution, and what a test makes of it."""
+
+    def __init__(self, then, outputs=1):
+        super().__init__()
+        torch.manual_seed(0)
+        self.net, self.then = nn.Conv2d(1, outputs, 3, padding=1), then
+
+    def forward(self, x):
+        return self.then(30 * self.net(x))
+
+
+def deep(x):
+    return F.interpolate(x[..., ::8, ::8], scale_factor=8) + 0 * x  # sides in multiples of 8
+
+
+def met(then, outputs=1, side=32, channels=1, scale=1.0, **profile):
+    told = Profile(factory="nets:net", preprocess=Preprocess(channels=channels), **profile)
+    net = Says(then, outputs).eval()
+    loaded = Loaded("x", net, told.preprocess, told.names or ("foreground",), "", profile=told)
+    values = np.random.default_rng(0).random((1, channels, side, side)).astype(np.float32)
+    return first_contact(loaded, scale * values)
+
+
+def classes(count):
+    return tuple(ClassInfo(f"c{n}") for n in range(count))
+
+
+WRONG = {
+    "probabilities": ((torch.sigmoid,), {}, r'probabilities, not logits.*"probabilities" under'),
+    "softmax": ((lambda x: x.softmax(1), 3), {}, "which sum to 1"),
+    "labels": ((torch.sigmoid, 3), {}, 'activation = "probabilities-sigmoid"'),
+    "sigmoid twice": ((torch.sigmoid,), {"activation": "sigmoid"}, "probabilities, not logits"),
+    "no probabilities": (
+        (lambda x: x,),
+        {"activation": "probabilities"},
+        'not between 0 and 1.*activation = "logits"',
+    ),
+    "no sum": ((torch.sigmoid, 3), {"activation": "probabilities"}, "do not sum to 1"),
+    "channels": ((lambda x: x,), {"channels": 3}, "channels.*Allowed: 1. Got: 3.*--channels 1"),
+    "sides": ((deep,), {"side": 36}, r"multiples of 8. Got: 36 x 36.*--size 40x40"),
+    "not finite": ((lambda x: x / 0,), {}, "not finite"),
+    "size": ((lambda x: x[..., ::2, ::2],), {}, "another size.*Allowed: 32 x 32. Got: 16 x 16"),
+    "classes": ((lambda x: x, 3), {"classes": classes(3)}, "3 channels.*background.*Allowed: 2"),
+    "several": ((lambda x: (x, x),), {}, "output"),
+    "a failure": ((lambda x: x.nonsense(),), {}, "fails on an image of 32 x 32.*nonsense"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_is_wrong_for_every_file_is_refused(kind):
+    given, settings, said = WRONG[kind]
+    with pytest.raises(sitta.SittaError, match=said):
+        met(*given, **settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "settings"),
+    [
+        ((lambda x: x,), {}),
+        ((torch.sigmoid,), {"activation": "logits"}),  # said, so it is believed
+        ((torch.sigmoid,), {"activation": "probabilities"}),
+        ((lambda x: x.softmax(1), 3), {"activation": "probabilities", "classes": classes(2)}),
+        ((torch.sigmoid, 3), {"activation": "probabilities-sigmoid", "classes": classes(3)}),
+        ((deep,), {"side": 40}),
+        ((lambda x: (x, x),), {"output": 1}),
+    ],
+)
+def test_what_fits_is_let_through(given, settings):
+    assert met(*given, **settings) == []
+
+
+def test_inputs_far_from_what_networks_take_are_told():
+    (warning,) = met(lambda x: x, scale=255.0)
+    assert "values from" in warning
+    assert "scale" in warning
+
+
+def test_a_network_of_ones_own_without_a_scale_is_told():
+    (warning,) = met(lambda x: x, said=frozenset())
+    assert "how images were scaled in training" in warning

@@ -1,0 +1,121 @@
+"""Decisions in the report, in a real browser: by key, kept, coloured, exported."""
+
+import csv
+import dataclasses
+import io
+
+import pytest
+
+from sitta.prediction.decisions import COLUMNS, Decision, from_csv, to_csv
+from tests.browser import assert_accessible
+from tests.report.sample import BY_DOUBT, a_picture, a_record, a_row, several
+from tests.report.test_browser import names, opened  # noqa: F401  (a fixture)
+from tests.report.test_page import HOSTILE
+
+
+def exported(tab):
+    with tab.expect_download() as got:
+        tab.click("#export")
+    return got.value.path().read_bytes().decode()
+
+
+def test_review_by_keyboard(opened):  # noqa: F811
+    tab = opened([record | {"mask_sha256": "ab" * 32} for record in several()])
+    at = "document.activeElement.querySelector('h3')?.textContent"
+    assert tab.inner_text("#reviewed") == "0 of 4 reviewed"
+    tab.keyboard.press("j")
+    tab.keyboard.press("1")
+    assert tab.evaluate(at) == BY_DOUBT[1]
+    tab.keyboard.press("r")
+    tab.keyboard.type("=apex, cut")
+    tab.keyboard.press("Enter")
+    tab.keyboard.press("3")
+    assert tab.evaluate(at) == BY_DOUBT[2]
+    tab.keyboard.press("2")
+    tab.keyboard.press("u")
+    assert tab.evaluate(at) == BY_DOUBT[2]
+    assert tab.inner_text("#reviewed") == "2 of 4 reviewed"
+    tiles = tab.locator(".tile").evaluate_all("all => all.map(e => e.className.split(' ')[1])")
+    assert tiles[:2] == ["accept", "reject"]
+    rows = {one.file: one for one in from_csv(exported(tab))}
+    assert set(rows) == set(BY_DOUBT[:2])
+    assert rows[BY_DOUBT[1]].remark == "=apex, cut"
+    assert rows[BY_DOUBT[0]].mask_sha256 == "ab" * 32
+    tab.reload()
+    assert tab.inner_text("#reviewed") == "2 of 4 reviewed"
+    assert tab.locator("[data-decision=reject] h3").inner_text() == BY_DOUBT[1]
+
+
+def test_the_export_is_what_python_writes(opened):  # noqa: F811
+    texts = [*HOSTILE[:6], "=1", "'=1", " @x", "\u00a0-1", "tab\there", "bell\x07", "a,b", 'q"q']
+    tab = opened([a_record(name, 1 - i / 100) for i, name in enumerate(texts)])
+    tab.keyboard.press("j")
+    for _ in texts:
+        tab.keyboard.press("1")
+    said = {row["file"]: row["time"] for row in csv.DictReader(io.StringIO(exported(tab)))}
+    times = list(said.values())
+    expected = [
+        Decision(file=n, decision="accept", time=t) for n, t in zip(texts, times, strict=True)
+    ]
+    assert exported(tab) == to_csv(expected)
+    assert tuple(exported(tab).splitlines()[0].split(",")) == COLUMNS
+    assert dataclasses.asdict(expected[0])["mask"] == "adapted"
+
+
+def test_space_hides_the_outlines_while_it_is_held(opened):  # noqa: F811
+    tab = opened(several())
+    tab.keyboard.press("j")
+    outline = tab.locator(".card .main g.mask").first
+    assert outline.is_visible()
+    tab.keyboard.down(" ")
+    assert outline.is_hidden()
+    tab.keyboard.up(" ")
+    assert outline.is_visible()
+
+
+def test_slices_are_stepped_and_counted_from_one(opened):  # noqa: F811
+    rows = [a_row(at=n) for n in range(3)]
+    pictures = [a_picture(seed) for seed in range(3)]
+    drawn = pictures[1] | {"slices": pictures}
+    tab = opened([a_record("v.nii.gz", rows=rows, shown=1, drawn=drawn)])
+    tab.keyboard.press("j")
+    assert "slice 2 of 3" in tab.inner_text(".card header")
+    href = "e => e.querySelector('image').getAttribute('href')"
+    for key, number in ((".", 3), (".", 3), (",", 2), (",", 1), (",", 1)):
+        tab.keyboard.press(key)
+        assert f"slice {number} of 3" in tab.inner_text(".step")
+        assert tab.locator(".main .drawing").evaluate(href) == pictures[number - 1]["image"]
+
+
+def test_tiles_lead_to_the_large_picture(opened):  # noqa: F811
+    dice = {"expected_dice": 0.93, "expected_dice_low": 0.88, "expected_dice_high": 0.97}
+    worse = dice | {"expected_dice": 0.6}
+    tab = opened(
+        [
+            a_record("good.png", 0.1, rows=[a_row(**dice)]),
+            a_record("poor.png", 0.0, rows=[a_row(**worse)]),
+        ]
+    )
+    assert names(tab) == ["poor.png", "good.png"]  # by expected Dice, not by doubt
+    assert "expected Dice 0.93 0.88 to 0.97" in tab.locator(".card").nth(1).inner_text()
+    levels = tab.locator(".tile").evaluate_all("all => all.map(e => e.className)")
+    assert ["low" in levels[0], "high" in levels[1]] == [True, True]
+    tab.keyboard.press("v")
+    tab.locator(".tile").nth(1).click()
+    assert tab.evaluate("document.activeElement.querySelector('h3').textContent") == "good.png"
+    width = tab.locator(".card .main .drawing").nth(1).bounding_box()["width"]
+    assert width == pytest.approx(768, abs=2)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_accessible_while_deciding(opened, scheme, width):  # noqa: F811
+    tab = opened(several(), color_scheme=scheme, reduced_motion="reduce", width=width)
+    tab.keyboard.press("j")
+    for key in "123":
+        tab.keyboard.press(key)
+    assert_accessible(tab)
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    small = "[...document.querySelectorAll('.review button')].filter("
+    small += "e => e.getBoundingClientRect().height < 44).length"
+    assert width > 400 or tab.evaluate(small) == 0
