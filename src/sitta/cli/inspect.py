@@ -39,7 +39,8 @@ def inspect(
     if plot is not None:
         _draw(known, model, plot)
     if as_json:
-        about = {"model": model, "sha256": loaded.digest, "preprocess": loaded.preprocess.as_dict()}
+        takes = loaded.preprocess.as_dict()
+        about: dict[str, Any] = {"model": model, "sha256": loaded.digest, "preprocess": takes}
         about |= {"classes": list(loaded.classes), "card": card}
         about |= {"profile": replace(loaded.profile, calibration=None).as_dict(), **described}
         about["calibration"] = None if known is None else told(known)
