@@ -60,7 +60,16 @@ def test_methods_lists_the_registry(tmp_path):
     assert done.returncode == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     found = json.loads(sitta_command("methods", "--json", cwd=tmp_path).stdout)
-    assert [m["name"] for m in found] == ["source", "intent", "tent", "sar", "fseg", "sita", "memo"]
+    assert [m["name"] for m in found] == [
+        "source",
+        "adapt",
+        "intent",
+        "tent",
+        "sar",
+        "fseg",
+        "sita",
+        "memo",
+    ]
     for m in found:
         assert m["name"] in done.stdout
         assert m["settings"]

@@ -68,7 +68,7 @@ def test_what_a_person_sees(images, tmp_path):
         (["--method", "magic"], "There is no such method"),
         (["--fit", "none", "--size", "64x64"], "takes no size"),
         (["--strategy", "best"], "strategy is out of range"),
-        (["--set", "step=2"], "step is out of range"),
+        (["--method", "intent", "--set", "step=2"], "step is out of range"),
         (["--set", "speed=1"], "no setting 'speed'"),
         (["--set", "step"], "NAME=VALUE"),
         (["--save", "mask"], "no map mask"),

@@ -147,7 +147,7 @@ def test_files_to_keep_and_pictures_to_draw_are_the_same(small, volume):
     drawn = np.asarray(Pillow.open(io.BytesIO(picture)))
     assert (drawn.ravel() == shown["mask"][3] * 255).all()
     assert drawn.any()
-    image, _ = raw(small, answer, "image", 2, "<f4")
+    image, _ = raw(small, answer, "image", 2)
     assert np.allclose(image.reshape(24, 20), np.asarray(file.dataobj).T[2])
     assert np.asarray(raw(small, answer, "members", 1)[0]).size == 6 * 24 * 20
 
@@ -186,7 +186,7 @@ def test_a_series_of_dicom_files(small, tmp_path):
     conforms(small, answer, "PredictionAnswer")
     assert (answer["kind"], answer["name"], answer["shape"]) == ("dicom", "series", [4, 12, 10])
     assert answer["spacing"] == [2.5, 0.5, 0.75]
-    image, _ = raw(small, answer, "image", 1, "<f4")
+    image, _ = raw(small, answer, "image", 1)
     assert (image.reshape(12, 10) == planes[1]).all()
 
 

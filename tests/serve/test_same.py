@@ -84,11 +84,28 @@ def test_as_from_the_command_line_and_from_python(torch_service, files, kind, tm
     assert kept.any()
     ready = TASKS["phantom"].apply(read(path))
     p = sitta.Adapt(sitta.load(MODEL))(torch.from_numpy(ready.values))
-    ran = p.record.ran.any(axis=1)  # the others are not told of
+    ran = p.record.ran.any(axis=1)
+    assert answer["member_names"] == [p.record.names[k] for k in np.flatnonzero(ran)]
     assert np.allclose([r["weights"] for r in answer["rows"]], p.weights.T[:, ran], atol=1e-6)
     assert np.allclose([r["agreement"] for r in answer["rows"]], p.agreement, atol=1e-6)
     restored = ready.inverse.slices(ready.inverse.restore(p.probability.numpy()))[0] > 0.5
     assert (masks(torch_service, answer) == restored.reshape(answer["slices"], -1)).all()
+
+
+def test_the_split_member_is_a_mask_to_choose(torch_service, files):
+    answer = torch_service.send(files["picture"].read_bytes(), files["picture"].name).json()
+    assert answer["member_names"][-1] == "split"
+    assert answer["masks"][-1] == "member@split"
+    path = f"/api/results/{answer['id']}"
+    drawn = torch_service.get(f"{path}/mask.raw?mask=member@split").content
+    ready = TASKS["phantom"].apply(read(files["picture"]))
+    p = sitta.Adapt(sitta.load(MODEL))(torch.from_numpy(ready.values))
+    alone = ready.inverse.restore(p.members[-1].numpy())[0] > 0.5
+    assert (np.frombuffer(drawn, np.uint8) == alone.reshape(-1)).all()
+    assert alone.any()
+    said = {"decision": "accept", "mask": "member@split"}
+    kept = torch_service.ask("PUT", f"{path}/review", json=said).json()["decisions"]
+    assert [one["mask"] for one in kept] == ["member@split"]
 
 
 def test_another_method_and_settings(torch_service, files):

@@ -34,13 +34,13 @@ def inspect(
 
     loaded = load_model(model, weights)
     text, described, idle = _inside(loaded)
-    card = _without_arrays(getattr(loaded.model, "card", {}))
+    card = {k: v for k, v in getattr(loaded.model, "card", {}).items() if k != "calibration"}
     known = calibration_of(loaded.model)
     if plot is not None:
         _draw(known, model, plot)
     if as_json:
-        about: dict[str, Any] = {"model": model, "sha256": loaded.digest}
-        about |= {"preprocess": loaded.preprocess.as_dict()}
+        takes = loaded.preprocess.as_dict()
+        about: dict[str, Any] = {"model": model, "sha256": loaded.digest, "preprocess": takes}
         about |= {"classes": list(loaded.classes), "card": card}
         about |= {"profile": replace(loaded.profile, calibration=None).as_dict(), **described}
         about["calibration"] = None if known is None else told(known)
@@ -76,15 +76,6 @@ def _draw(known: Calibration | None, model: str, path: Path) -> None:
         )
     with atomic_write(path) as draft:
         plot(known).savefig(draft, dpi=110, format=path.suffix.lstrip(".") or "png")
-
-
-def _without_arrays(table: dict[str, Any]) -> dict[str, Any]:
-    """A card, or a profile in it, but for its calibration, which is told by itself."""
-    return {
-        name: _without_arrays(value) if isinstance(value, dict) else value
-        for name, value in table.items()
-        if name != "calibration"
-    }
 
 
 def _inside(loaded: Loaded) -> tuple[str, dict[str, Any], tuple[str, ...]]:

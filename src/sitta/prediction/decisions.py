@@ -23,7 +23,8 @@ FILE = "decisions.csv"
 DECISIONS = {"accept": "Accept", "needs-fix": "Needs fix", "reject": "Reject"}
 ADAPTED, UNADAPTED, CORRECTED, MEMBER = "adapted", "unadapted", "corrected", "member@"
 MOST_TEXT = 500  # characters of a remark, and of a name
-NAMES = f"{ADAPTED}, {UNADAPTED}, {CORRECTED}, or {MEMBER} and the lambda of a member"
+NAMED = ("split",)  # members that are called otherwise than by their lambda
+NAMES = f"{ADAPTED}, {UNADAPTED}, {CORRECTED}, or {MEMBER} and the name of a member"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +68,9 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def member_name(lam: float) -> str:
+def member_name(name: str) -> str:
     """What the mask of a member is called."""
-    return f"{MEMBER}{lam:.2f}"
+    return f"{MEMBER}{name}"
 
 
 def to_csv(decisions: Iterable[Decision]) -> str:
@@ -130,8 +131,9 @@ def _values(row: dict[str, Any]) -> dict[str, Any]:
 def _is_mask(name: str) -> bool:
     if not name.startswith(MEMBER):
         return name in (ADAPTED, UNADAPTED, CORRECTED)
+    member = name.removeprefix(MEMBER)
     try:
-        return math.isfinite(float(name.removeprefix(MEMBER)))
+        return member in NAMED or math.isfinite(float(member))
     except ValueError:
         return False
 

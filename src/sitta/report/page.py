@@ -107,6 +107,7 @@ def _card(record: Mapping[str, Any]) -> dict[str, Any]:
         "look": flagged(codes),
         "expected": plain(expected(record), DIGITS),
         "classes": record.get("classes", []),
+        "names": record.get("member_names", []),
         "hash": record.get("mask_sha256", ""),
         "picture": record["picture"],
     }

@@ -104,16 +104,19 @@
         make("dt", {}, `${title} `, make("small", {}, hint)), make("dd", {}, text))));
   }
 
+  const isNamed = (record, k) => Number.isNaN(Number(record.names[k] ?? 0)); // not by its lambda
+
   function member(record, k) {
     const { picture, row, lambdas } = record;
+    const [sign, name] = isNamed(record, k) ? ["", record.names[k]] : ["λ ", lambdas[k]];
     const kind = k === record.source_member ? "source" : "mask";
     const said = [kind === "source" && "source", picture.members[k] === "" && "empty"].filter(Boolean);
     const [weight, entropy] = [row.weights[k], row.entropies[k]];
     const bar = make("i.fill");
     bar.style.width = `${100 * Math.min(1, weight || 0)}%`;
     return make("li", {},
-      drawing(picture, `Mask at lambda ${lambdas[k]}`, outlined(kind, picture.members[k])),
-      make("b", {}, `λ ${lambdas[k]}`, make("small", {}, ` ${said.join(", ")}`)),
+      drawing(picture, `Mask at ${sign && "lambda "}${name}`, outlined(kind, picture.members[k])),
+      make("b", {}, `${sign}${name}`, make("small", {}, ` ${said.join(", ")}`)),
       make("span.bar", {}, bar),
       make("span", { title: meaning.Weight }, "weight ", make("b", {}, fixed(weight, 3))),
       make("span", { title: meaning.Entropy }, "entropy ", make("b", {}, unit(entropy, 3, "bit"))));
@@ -121,7 +124,8 @@
 
   function members(record) {
     const order = record.lambdas.map((_, k) => k);
-    order.sort((a, b) => record.lambdas[b] - record.lambdas[a]);
+    const rank = (k) => (isNamed(record, k) ? -1 : record.lambdas[k]); // those with a name, last
+    order.sort((a, b) => rank(b) - rank(a));
     return make("section.members", {},
       make("h4", {}, "Members ",
         make("small", {}, "from λ 1, the training statistics, to λ 0, this image alone")),

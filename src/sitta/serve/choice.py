@@ -45,7 +45,7 @@ ADAPTED_MASK = Choice()
 
 def offered(answer: Mapping[str, Any]) -> list[str]:
     """The masks of a result that can be chosen, besides a corrected one."""
-    members = [member_name(lam) for lam in answer.get("lambdas", ())]
+    members = _members(answer)
     unadapted = [] if answer.get("source_member") is None else [UNADAPTED]
     return [ADAPTED, *unadapted, *(members if len(members) > 1 else [])]
 
@@ -74,7 +74,13 @@ def member_number(answer: Mapping[str, Any], name: str) -> int:
     """Which member a name means."""
     if name == UNADAPTED:
         return int(answer["source_member"])
-    return [member_name(lam) for lam in answer["lambdas"]].index(name)
+    return _members(answer).index(name)
+
+
+def _members(answer: Mapping[str, Any]) -> list[str]:
+    """The masks of the members; results of older sessions have no names for them."""
+    names = answer.get("member_names") or [f"{lam:.2f}" for lam in answer.get("lambdas", ())]
+    return [member_name(name) for name in names]
 
 
 def above(probability: Array, threshold: float) -> Array:

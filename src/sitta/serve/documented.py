@@ -63,7 +63,10 @@ UPLOAD = {
             "the slices of one series.",
         },
         "model": {"type": "string", "description": "Of /api/models; the first if not given."},
-        "method": {"type": "string", "description": "Of /api/methods; intent if not given."},
+        "method": {
+            "type": "string",
+            "description": "Of /api/methods; that of the model if not given.",
+        },
         "invert": {
             "type": "string",
             "enum": ["true", "false"],

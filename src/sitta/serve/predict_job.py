@@ -174,7 +174,7 @@ def _answer(
     single = len(cut) == 1
     spacing = done.placement.orientation.spacing(done.image.geometry)
     looks = [flagged(row["notes"]) for row in rows]
-    kept = ("lambdas", "source_member", "activation", "limits", "doubt")
+    kept = ("lambdas", "member_names", "source_member", "activation", "limits", "doubt")
     return {
         **{name: job[name] for name in ("model", "method", "settings")},
         **{"invert": job.get("invert", False), "rotate": job.get("rotate", 0)},

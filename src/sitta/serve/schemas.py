@@ -195,6 +195,7 @@ class PredictionAnswer(BaseModel):
     dims: int = like(2)
     classes: list[str] = like(["organ"])
     lambdas: list[float] = like([1.0, 0.0])
+    member_names: list[str] = like(["1.00", "0.00"], "The lambda, or what says more.")
     source_member: int | None = like(0)
     activation: str = like("sigmoid")
     limits: Bound = like({"agreement": 0.92, "distance": 0.6})

@@ -79,12 +79,10 @@ def expected_uncertainty(path, method):
 
 
 @functools.cache
-def expected(path, **settings):
+def expected(path, method=None, **settings):
     """What the Python API says about a file."""
     loaded = load_model("phantom-alder")
-    adapt = adapter(
-        loaded.model, Request("phantom-alder", "intent" if settings else None, settings)
-    )
+    adapt = adapter(loaded.model, Request("phantom-alder", method, settings))
     prepared = prepare_file(InputFile(path, path.name, path.name), loaded.preprocess)
     return predict_prepared([prepared], adapt, frozenset())[0]
 

@@ -64,20 +64,29 @@ def test_slider_shows_each_member(opened, files):
     tab = opened()
     tab.set_input_files("#files", files["rowan"])
     settled(tab)
-    row = expected(files["rowan"]).record["rows"][0]
+    record = expected(files["rowan"]).record
+    row, names = record["rows"][0], record["member_names"]
+    assert len(names) == 7
+    assert names[-1] == "split"
     seen = [picture(tab)]
     tab.locator("#lambda").focus()
-    for member in range(1, 6):
+    for member in range(1, 7):
         tab.keyboard.press("ArrowRight")
         until(tab, "() => document.querySelector('#show-members').ariaPressed", "true")
         seen.append(changed(tab, seen[-1]))
-        assert f"λ {1 - member / 5:g}" in tab.inner_text("#member")
+        told = "split" if member == 6 else f"λ {1 - member / 5:g}"
+        assert tab.inner_text("#member") == told
         assert f"entropy {row['entropies'][member]:.3f} bit" == tab.inner_text("#member-entropy")
         assert f"weight {row['weights'][member]:.3f}" == tab.inner_text("#member-weight")
         assert f"weight {row['weights'][member]:.3f}" in tab.get_attribute(
             "#lambda", "aria-valuetext"
         )
-    assert tab.locator("#curve .bar").count() == 6
+    assert tab.locator("#curve .bar").count() == 7
+    masks = tab.locator("#choice option").all_inner_texts()
+    assert [name for name in masks if name.startswith("Member")] == [
+        *(f"Member λ {float(name):g}" for name in names[:-1]),
+        "Member split",
+    ]
     tab.locator("#curve .hit").nth(3).click()
     assert tab.input_value("#lambda") == "3"
 
@@ -120,7 +129,9 @@ def test_layers_heat_window_and_zoom_change_the_picture(opened, files):
     assert (picture(tab) != first).mean() > 0.2  # the right button moved the window
 
 
-@pytest.mark.parametrize(("method", "cls"), [("tent", sitta.Tent), ("intent", sitta.InTEnt)])
+@pytest.mark.parametrize(
+    ("method", "cls"), [("tent", sitta.Tent), ("intent", sitta.InTEnt), ("adapt", sitta.Adapt)]
+)
 def test_settings_are_shown_as_the_registry_declares_them(opened, files, method, cls):
     tab = opened()
     tab.set_input_files("#files", files["rowan"])
@@ -144,6 +155,8 @@ def test_switch_method_and_see_what_changes(opened, files):
     tab = opened()
     tab.set_input_files("#files", files["rowan"])
     settled(tab)
+    tab.select_option("#method", "intent")
+    until(tab, "() => document.querySelector('#facts').textContent.includes('· intent ·')")
     before = tab.evaluate(DONE)
     tab.fill("#set-step", "0.5")
     tab.keyboard.press("Tab")
@@ -151,8 +164,8 @@ def test_switch_method_and_see_what_changes(opened, files):
     until(tab, "() => document.querySelector('#lambda').max", "2")
     tab.select_option("#set-strategy", "average")
     until(tab, "() => document.querySelector('#facts').textContent.includes('average')")
-    then = expected(files["rowan"], step=0.5).record["rows"][0]
-    now = expected(files["rowan"], step=0.5, strategy="average").record["rows"][0]
+    then = expected(files["rowan"], "intent", step=0.5).record["rows"][0]
+    now = expected(files["rowan"], "intent", step=0.5, strategy="average").record["rows"][0]
     text = tab.inner_text("#changes")
     assert f"{then['change']:.3f}\t{now['change']:.3f}" in text
     tab.select_option("#method", "tent")
@@ -171,7 +184,7 @@ def test_two_methods_side_by_side_are_linked(opened, files):
     tab.select_option("#other", "method:tent")
     until(tab, "() => !document.querySelector('#caption-other').textContent.includes('running')")
     assert tab.inner_text("#caption-other").startswith("tent")
-    assert tab.inner_text("#caption-now").startswith("intent")
+    assert tab.inner_text("#caption-now").startswith("adapt")
     now = picture(tab, "#pane-now")
     first = [now, changed(tab, now, "#pane-other")]
     tab.click("#zoom-in")
@@ -185,7 +198,9 @@ def test_lambda_is_kept_when_the_grid_changes(opened, files):
     tab = opened(width=1440)
     tab.set_input_files("#files", files["rowan"])
     settled(tab)
+    tab.select_option("#method", "intent")
     most = "() => document.querySelector('#lambda').max"
+    until(tab, most, "5")
     tab.fill("#set-step", "0.1")
     tab.keyboard.press("Tab")
     until(tab, most, "10")
@@ -221,10 +236,10 @@ def test_the_pointer_reads_the_picture_below_it(opened, files):
     until(tab, "() => !document.querySelector('#legend').hidden")
     maps = {
         name: np.round(expected_uncertainty(files["rowan"], name) * 255) / 255
-        for name in ("intent", "source")
+        for name in ("adapt", "source")
     }
-    row, column = np.unravel_index(np.abs(maps["intent"] - maps["source"]).argmax(), (128, 128))
-    for pane, name in (("#pane-now", "intent"), ("#pane-other", "source")):
+    row, column = np.unravel_index(np.abs(maps["adapt"] - maps["source"]).argmax(), (128, 128))
+    for pane, name in (("#pane-now", "adapt"), ("#pane-other", "source")):
         box = tab.locator(pane).bounding_box()
         side = 0.985 * min(box["width"], box["height"]) / 128
         across = box["x"] + box["width"] / 2 + (column + 0.5 - 64) * side

@@ -208,8 +208,8 @@ def test_a_setting_changed_just_before_another_image_is_chosen_is_kept(opened, f
     )
     status = "() => document.querySelector('#status').textContent"
     until(tab, f"{status}.startsWith('scene-0000.png is done')")
-    assert tab.input_value("#method") == "intent"
-    assert "· intent ·" in tab.inner_text("#facts")
+    assert tab.input_value("#method") == "adapt"
+    assert "· adapt ·" in tab.inner_text("#facts")
     tab.click(".item:has-text('.png')")
     until(tab, "() => document.querySelector('#facts').textContent.includes('· source ·')")
     assert tab.input_value("#method") == "source"

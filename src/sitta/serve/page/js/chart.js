@@ -1,7 +1,7 @@
 /** Entropy and weight over lambda, drawn right above the slider that steps through them. */
 
 import { draw, fill, make } from "./dom.js";
-import { fixed, percent, short } from "./words.js";
+import { fixed, memberWords, percent } from "./words.js";
 
 const TOP = 8;
 const LINE = 40; // height of the curve of the entropies
@@ -16,6 +16,7 @@ const across = (k, n, width) => (n === 1 ? width / 2 : EDGE + (k * (width - 2 * 
 /**
  * @typedef {object} Curve
  * @property {number[]} lambdas
+ * @property {string[]} [member_names]
  * @property {number[]} entropies
  * @property {number[]} weights
  * @property {number} member the chosen one
@@ -23,14 +24,16 @@ const across = (k, n, width) => (n === 1 ? width / 2 : EDGE + (k * (width - 2 * 
  */
 
 /** One sentence for those who do not see the picture. @param {Curve} curve */
-export function summary({ lambdas, entropies, weights }) {
+export function summary(curve) {
+  const { lambdas, entropies, weights } = curve;
+  const at = (k) => memberWords(curve, k, "lambda ");
   const best = weights.indexOf(Math.max(...weights));
   const least = entropies.indexOf(Math.min(...entropies));
   return (
-    `Entropy and weight of ${lambdas.length} members from lambda ${short(lambdas[0])} to ` +
-    `${short(lambdas[lambdas.length - 1])}. The largest weight, ${fixed(weights[best])}, is at ` +
-    `lambda ${short(lambdas[best])}; the lowest entropy, ${fixed(entropies[least])} bit, at ` +
-    `lambda ${short(lambdas[least])}.`
+    `Entropy and weight of ${lambdas.length} members from ${at(0)} to ` +
+    `${at(lambdas.length - 1).replace("lambda ", "")}. The largest weight, ${fixed(weights[best])}, is at ` +
+    `${at(best)}; the lowest entropy, ${fixed(entropies[least])} bit, at ` +
+    `${at(least)}.`
   );
 }
 
@@ -78,7 +81,7 @@ export function plot(svg, curve, width, choose) {
  * @param {Curve & {areas: Array<number | null>, source: number | null}} curve
  * @returns {HTMLTableElement}
  */
-export function table({ lambdas, entropies, weights, areas, source }) {
+export function table({ lambdas, member_names, entropies, weights, areas, source }) {
   const head = ["λ", "entropy, bit", "weight", "foreground"];
   return make(
     "table",
@@ -88,11 +91,11 @@ export function table({ lambdas, entropies, weights, areas, source }) {
     make(
       "tbody",
       {},
-      ...lambdas.map((lam, k) =>
+      ...lambdas.map((_, k) =>
         make(
           "tr",
           {},
-          make("th", { scope: "row" }, short(lam), k === source && make("small", {}, " source")),
+          make("th", { scope: "row" }, memberWords({ lambdas, member_names }, k, ""), k === source && make("small", {}, " source")),
           make("td", {}, fixed(entropies[k])),
           make("td", {}, fixed(weights[k])),
           make("td", {}, percent(areas[k] ?? null)),

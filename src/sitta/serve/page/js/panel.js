@@ -120,9 +120,9 @@ export class Panel {
       return make("div", { title: score.sentence }, name, make("dd", {}, isAlone(score, result) ? "one member only" : scoreWords(score, row)));
     });
     fill(byId("scores"), ...pairs);
-    const { lambdas } = result;
+    const { lambdas, member_names } = result;
     const { entropies, weights, areas } = row;
-    const curve = { lambdas, entropies, weights, areas, member: 0, on: false };
+    const curve = { lambdas, member_names, entropies, weights, areas, member: 0, on: false };
     fill(byId("members-table"), table({ ...curve, source: result.source_member }));
   }
 

@@ -41,6 +41,7 @@ import { FITTED } from "./transform.js";
  * @property {number} shown
  * @property {string[]} classes
  * @property {number[]} lambdas
+ * @property {string[]} [member_names] the lambda, or what says more
  * @property {number | null} source_member
  * @property {{agreement: number, distance: number | null}} limits beyond which a note is raised
  * @property {{low: number, high: number, window: number[]}} intensity

@@ -7,7 +7,7 @@ import { assign, byId, choices, fill, make } from "./dom.js";
 import { nearest, rowOf } from "./state.js";
 import { FITTED, place, zoomed } from "./transform.js";
 import { levelOf, presets, rangeOf } from "./window.js";
-import { fixed, short } from "./words.js";
+import { fixed, isNamed, memberWords, short } from "./words.js";
 
 const LAYERS = { source: "source", mask: "mask", members: "members", changes: "changes", compare: "compare" };
 
@@ -189,18 +189,20 @@ export class Tools {
     const several = result.lambdas.length > 1;
     byId("lambda-box").hidden = !several;
     byId("single").hidden = several;
-    byId("single").textContent = `This method has a single member, at λ ${short(result.lambdas[0])}.`;
+    byId("single").textContent = `This method has a single member, at ${memberWords(result, 0)}.`;
     if (!several) return;
     const k = nearest(result.lambdas, look);
     const row = rowOf(result, entry.slice);
     const slider = byId("lambda");
     slider.max = String(result.lambdas.length - 1);
     slider.value = String(k);
+    const last = result.member_names?.at(-1);
+    byId("lambda-end").textContent = isNamed(last) ? `λ 0, then ${last}` : "λ 0: this image alone";
     const [lam, wanted] = [result.lambdas[k], look.lam].map(short);
     const near = look.members && lam !== wanted ? `, nearest to ${wanted}` : "";
     const told = [`entropy ${fixed(row.entropies[k])} bit`, `weight ${fixed(row.weights[k])}`];
-    slider.setAttribute("aria-valuetext", [`lambda ${lam}${near}`, ...told].join(", "));
-    byId("member").textContent = `λ ${lam}${k === result.source_member ? ", source" : ""}${near}`;
+    slider.setAttribute("aria-valuetext", [`${memberWords(result, k, "lambda ")}${near}`, ...told].join(", "));
+    byId("member").textContent = `${memberWords(result, k)}${k === result.source_member ? ", source" : ""}${near}`;
     byId("member-entropy").textContent = told[0];
     byId("member-weight").textContent = told[1];
   }
@@ -240,7 +242,7 @@ export class Tools {
     const key = [result.id, entry.slice, member, on, wide, byId("slice").clientWidth].join("/");
     if (key === this.drawn) return;
     this.drawn = key;
-    const curve = { lambdas: result.lambdas, entropies, weights, member, on };
+    const curve = { lambdas: result.lambdas, member_names: result.member_names, entropies, weights, member, on };
     if (wide && result.lambdas.length > 1) plot(byId("curve"), curve, wide, (k) => this.member(k));
     const across = byId("slice").clientWidth;
     const each = result.slices > 1 && result.rows.length === result.slices;

@@ -7,7 +7,7 @@ import { nearest, rowOf } from "./state.js";
 import { stepOf } from "./transform.js";
 import { Pane } from "./view.js";
 import { presets } from "./window.js";
-import { methodWords, short } from "./words.js";
+import { memberWords, methodWords } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
 /** @typedef {import("./view.js").Scene} Scene */
@@ -196,9 +196,9 @@ export class Viewer {
   /** Which member each pane shows, if it is not the same in both: their grids may differ. */
   #lambdas(results) {
     const { look } = this.store;
-    const shown = results.map((one) => one && look.members && one.lambdas.length > 1 && one.lambdas[nearest(one.lambdas, look)]);
-    const differ = shown.every((lam) => typeof lam === "number") && shown[0] !== shown[1];
-    return shown.map((lam) => differ && ` · member at λ ${short(lam)}`);
+    const shown = results.map((one) => one && look.members && one.lambdas.length > 1 && memberWords(one, nearest(one.lambdas, look)));
+    const differ = shown.every(Boolean) && shown[0] !== shown[1];
+    return shown.map((words) => differ && ` · member at ${words}`);
   }
 
   /** Fetch what is likely asked for next: members, and the slices beside this one. */

@@ -78,9 +78,21 @@ export function sizeWords(result, row) {
   return `${share}, ${(row.area * plane).toFixed(0)} mm²; the whole volume, ${volume(all)}.`;
 }
 
+/** Whether a member is called otherwise than by its lambda. @param {string | undefined} name */
+export const isNamed = (name) => Boolean(name) && Number.isNaN(Number(name));
+
+/**
+ * A member in words: its lambda, or its own name.
+ * @param {{lambdas: number[], member_names?: string[]}} result
+ * @param {number} k
+ */
+export function memberWords({ lambdas, member_names: names }, k, sign = "λ ") {
+  return isNamed(names?.[k]) ? String(names?.[k]) : `${sign}${short(lambdas[k])}`;
+}
+
 /** What a mask is called. @param {string} name as the service has it */
 export function maskWords(name) {
-  if (name.startsWith("member@")) return `Member λ ${short(name.slice(7))}`;
+  if (name.startsWith("member@")) return `Member ${isNamed(name.slice(7)) ? name.slice(7) : `λ ${short(name.slice(7))}`}`;
   return { adapted: "Adapted", unadapted: "Unadapted", corrected: "Corrected" }[name] ?? name;
 }
 
