@@ -279,7 +279,6 @@ def test_accessible(opened, scheme):
         assert_accessible(tab)
 
 
-@pytest.mark.parametrize(("masks", "said"), [([], False), ([""] * 6, True)])
 def test_a_member_with_a_name_comes_last(opened):
     record = a_record() | {"member_names": ["1.00", "0.80", "0.60", "split", "0.20", "0.00"]}
     listed = opened([record]).locator(".members li b:first-of-type").all_inner_texts()
@@ -287,6 +286,7 @@ def test_a_member_with_a_name_comes_last(opened):
     assert words == ["λ 1", "λ 0.8", "λ 0.6", "λ 0.2", "λ 0", "split"]
 
 
+@pytest.mark.parametrize(("masks", "said"), [([], False), ([""] * 6, True)])
 def test_members_without_masks_are_not_called_empty(opened, masks, said):
     tab = opened([a_record(drawn={**a_picture(), "members": masks})])
     text = tab.locator(".members").inner_text()

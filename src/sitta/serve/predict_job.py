@@ -68,6 +68,8 @@ def work(job: Mapping[str, Any], catalogue: Catalogue) -> tuple[dict[str, Any], 
         raise ApiError.of(422, "bad-setting", error) from error
     except SittaError as error:
         raise ApiError.of(422, "bad-image", error) from error
+    if job.get("rotate"):  # turned for the model alone: it is shown as it lies in the file
+        done = replace(done, placement=loaded.preprocess.place(done.image))
     arrays = _arrays(done)
     for name, values in arrays.items():
         _save(Path(job["out"]) / f"{name}.npy", np.ascontiguousarray(values))
