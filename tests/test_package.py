@@ -51,8 +51,9 @@ def test_all_is_exactly_what_is_public():
     assert dir(sitta) == sorted(sitta.__all__)
     for name in sitta.__all__:
         assert getattr(sitta, name) is not None
-    expected = {"InTEnt", "Source", "Tent", "SAR", "FSeg", "SITA", "MEMO"}
+    expected = {"Adapt", "InTEnt", "Source", "Tent", "SAR", "FSeg", "SITA", "MEMO"}
     expected |= {"Prediction", "export_onnx", "inspect", "load", "method", "methods", "models"}
+    expected |= {"calibrate"}
     expected |= {"SittaError", "UnsupportedModel", "InvalidImage", "InvalidSetting"}
     assert set(sitta.__all__) == expected | {"data", "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'Intent'"):
