@@ -110,7 +110,16 @@ def test_in_layer_and_captured_coincide_at_the_ends_only():
 
 
 def test_registry():
-    assert list(sitta.methods()) == ["source", "intent", "tent", "sar", "fseg", "sita", "memo"]
+    assert list(sitta.methods()) == [
+        "source",
+        "adapt",
+        "intent",
+        "tent",
+        "sar",
+        "fseg",
+        "sita",
+        "memo",
+    ]
     net, images = case()
     for name, kind in sitta.methods().items():
         assert kind.name == name
@@ -123,7 +132,7 @@ def test_registry():
 
 def test_registry_refuses_what_it_does_not_know():
     net, _ = case()
-    with pytest.raises(sitta.InvalidSetting, match=r"no such method.*source, intent, tent"):
+    with pytest.raises(sitta.InvalidSetting, match=r"no such method.*source, adapt, intent, tent"):
         sitta.method("tempt", net)
     with pytest.raises(sitta.InvalidSetting, match=r"no setting 'lambda'.*lam"):
         sitta.method("source", net, **{"lambda": 1})

@@ -278,7 +278,7 @@ def test_overall_has_the_mean_differences_of_the_draw(rows):
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert names[0] == "InTEnt"
     assert names[-1] == "Oracle lambda"
-    assert len(names) == 8 + 6 + 8 + 1
+    assert len(names) == 8 + 7 + 8 + 1
     dots = {line.get_ydata()[0]: line.get_xdata()[0] for line in ax.get_lines()[1:]
             if len(line.get_xdata()) == 1}  # fmt: skip
     kinds = {"InTEnt": usual(drawn), "Tent, lambda 0.5": drawn.query("method=='tent' & lam==0.5")}

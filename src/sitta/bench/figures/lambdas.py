@@ -25,6 +25,7 @@ LINES: dict[str, tuple[str, Any, float]] = {
     "entropy": (style.COLOURS[4], (0, (6, 1.5, 1, 1.5)), 0.8),
     "ent-min": (style.COLOURS[5], (0, (2, 2)), 0.8),
     "ent-topk": (style.COLOURS[6], (0, (4, 1, 1, 1, 1, 1)), 0.8),
+    "ent-power": (style.COLOURS[3], (0, (3, 1.5)), 0.8),
     "ent-norm": (style.COLOURS[7], (0, (8, 2)), 0.8),
 }
 SWEEP = (style.RED, style.BLUE, *style.COLOURS[2:])  # colours of the strategies

@@ -18,11 +18,12 @@ from sitta.bench.tables.table import NUMBER, PRECISE, SHARE, Column, Table, cell
 from sitta.bench.tables.table_data import TableData
 from sitta.prediction.scores import SCORES
 
+OWN_TABLE = ("expected_dice", *SCORES["expected_dice"].ends)  # see ``expected_dice``
 # Each trust score that tells good from bad, and whether a high value speaks for a bad mask.
 SIGNALS = {
     name: SCORES[name].better == "lower"
     for name in TRUST
-    if name in SCORES and SCORES[name].better != "neither"
+    if name in SCORES and SCORES[name].better != "neither" and name not in OWN_TABLE
 }
 CODES = ("members-disagree", "far-from-source")
 EITHER = "either"
