@@ -34,7 +34,8 @@ def inspect(
 
     loaded = load_model(model, weights)
     text, described, idle = _inside(loaded)
-    card = {k: v for k, v in getattr(loaded.model, "card", {}).items() if k != "calibration"}
+    shown_apart = ("calibration", "profile")
+    card = {k: v for k, v in getattr(loaded.model, "card", {}).items() if k not in shown_apart}
     known = calibration_of(loaded.model)
     if plot is not None:
         _draw(known, model, plot)
