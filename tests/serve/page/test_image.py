@@ -54,6 +54,8 @@ def test_drop_a_file_and_get_an_outline(opened, files):
     assert "The masks of the members differ widely." in tab.inner_text("#verdict")
     assert NOTES["members-disagree"].advice in tab.inner_text("#verdict .check")
     for score in shown():
+        if score.ends:  # an expected Dice is the verdict itself
+            continue
         title = score.title.replace("Foreground", "Organ")  # the structure is named
         assert title in tab.text_content("#scores")
         assert score_text(score, row) in tab.text_content("#scores")
