@@ -63,7 +63,8 @@ class Score:
     def describe(self) -> dict[str, Any]:
         """What a page needs to show it, in plain types."""
         names = ("name", "title", "hint", "sentence", "better", "unit", "digits", "unknown")
-        return {name: getattr(self, name) for name in (*names, "before", "compares")}
+        told = {name: getattr(self, name) for name in (*names, "before", "compares")}
+        return {**told, "ends": list(self.ends)}
 
 
 def _agreement(_: Tensor, members: Tensor, usable: Tensor, activation: Activation) -> Tensor:

@@ -119,6 +119,7 @@ class Score(BaseModel):
     unknown: str = Field(description="Shown where it is not known.")
     compares: bool = Field(description="Whether it says nothing about a single member.")
     before: str = Field(description="The score of the unadapted model that is shown before it.")
+    ends: list[str] = Field(description="The scores that are the ends of its interval.")
 
 
 class Bounds(BaseModel):

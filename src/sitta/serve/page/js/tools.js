@@ -176,8 +176,7 @@ export class Tools {
     if (key !== this.preset) choices(byId("preset"), name ? options : [{ value: "", text: "by hand" }, ...options], name);
     this.preset = key;
     const set = (id, min, max, value) => {
-      Object.assign(byId(id), { min: String(min), max: String(max), step: String(span / 1000) });
-      byId(id).value = String(value);
+      Object.assign(byId(id), { min: String(min), max: String(max), step: String(span / 1000), value: String(value) });
       byId(`${id}-value`).textContent = short(value);
     };
     set("level", Math.min(low, level), Math.max(high, level), level);
@@ -194,8 +193,7 @@ export class Tools {
     const k = nearest(result.lambdas, look);
     const row = rowOf(result, entry.slice);
     const slider = byId("lambda");
-    slider.max = String(result.lambdas.length - 1);
-    slider.value = String(k);
+    Object.assign(slider, { max: String(result.lambdas.length - 1), value: String(k) });
     const last = result.member_names?.at(-1);
     byId("lambda-end").textContent = isNamed(last) ? `λ 0, then ${last}` : "λ 0: this image alone";
     const [lam, wanted] = [result.lambdas[k], look.lam].map(short);

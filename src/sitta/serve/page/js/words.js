@@ -40,13 +40,14 @@ export const isAlone = ({ compares }, { lambdas }) => Boolean(compares) && lambd
  * @param {import("./state.js").Score} score
  * @param {import("./state.js").Row} row
  */
-export function scoreWords({ name, before, unit, digits, unknown }, row) {
+export function scoreWords({ name, before, unit, digits, unknown, ends = [] }, row) {
   const words = (value) => {
     if (value === null) return unknown;
     return `${(unit === "%" ? 100 * value : value).toFixed(digits)} ${unit}`.trimEnd();
   };
   const known = before && row[before] !== null;
-  return (known ? `${words(row[before])} → ` : "") + words(row[name]);
+  const range = ends.length && row[name] !== null ? ` (${ends.map((end) => words(row[end])).join(" to ")})` : "";
+  return (known ? `${words(row[before])} → ` : "") + words(row[name]) + range;
 }
 
 /** What a mask shows: the names of its classes. @param {{classes: string[]}} result */
