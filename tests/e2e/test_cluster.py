@@ -83,7 +83,7 @@ def test_a_whole_benchmark_on_this_machine_and_on_ray(ray, tmp_path, monkeypatch
 
     smoke(tmp_path)
     said = capsys.readouterr().out
-    assert said.count("74 of 74 done") == 3
+    assert said.count("78 of 78 done") == 3
     assert "the tables of both runs are equal" in said
     for name in ("overall", "lambda-phantom", "change-phantom", "trust-phantom", "sweep"):
         assert f"figures/{name}.svg" in said

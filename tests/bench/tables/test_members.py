@@ -28,7 +28,14 @@ def table(rows):
 def test_members_lists_what_one_pass_serves(table):
     fixed = [f"Fixed lambda {lam}" for lam in (0.8, 0.6, 0.5, 0.4, 0.2, 0)]
     mixed = ("average", "vote", "entropy", "ent-min", "ent-topk", "ent-norm")
-    names = [SOURCE, *fixed, *(f"InTEnt {name}" for name in mixed), INTENT, ORACLE]
+    names = [
+        SOURCE,
+        *fixed,
+        *(f"InTEnt {name}" for name in mixed),
+        INTENT,
+        "InTEnt ent-power",
+        ORACLE,
+    ]
     assert table.data["method"].tolist() == names
     everything = TABLES["members"](make(images=3, drawn=3, repeats=1))[0]
     assert everything.data["method"].tolist() == names  # nor sharpness where all images are drawn
