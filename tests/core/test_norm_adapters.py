@@ -75,7 +75,8 @@ def test_commands_and_the_report_know_it(toy, monkeypatch, tmp_path):
     told = run("inspect", "toynets:net", "--json")
     assert [layer["family"] for layer in told["census"]["layers"]] == ["ToyNorm", "ToyNorm"]
     assert told["methods"]["intent"]
-    run("predict", "toynets:net", tmp_path / "a.png", "-o", tmp_path / "out", "--json")
+    how = ("--activation", "logits", "--json")
+    run("predict", "toynets:net", tmp_path / "a.png", "-o", tmp_path / "out", *how)
     assert "toynets:net" in (tmp_path / "out" / "report.html").read_text("utf-8")
 
 

@@ -72,6 +72,8 @@ def test_keyboard_alone(opened, files):
     tab.keyboard.press("+")
     until(tab, "() => document.querySelector('#zoom').textContent", "150 %")
     before = picture(tab)
+    tab.keyboard.press("+")  # larger than its pane, so that it can move
+    before = changed(tab, before)
     tab.keyboard.press("ArrowRight")
     moved = changed(tab, before)
     tab.keyboard.press("Shift+ArrowUp")
