@@ -74,6 +74,7 @@ def test_keyboard_alone(opened, files):
     before = picture(tab)
     tab.keyboard.press("+")  # larger than its pane, so that it can move
     before = changed(tab, before)
+    tab.locator("#pane-now").focus()
     tab.keyboard.press("ArrowRight")
     moved = changed(tab, before)
     tab.keyboard.press("Shift+ArrowUp")
