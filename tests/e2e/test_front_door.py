@@ -116,7 +116,7 @@ def test_the_line_that_installs_an_extra_depends_on_the_place(monkeypatch, tmp_p
         (["zoo", "chest-mcuu"], "Did you mean 'chest-mcu'?"),
         (["methods", "intnt"], "Did you mean 'intent'?"),
         (["predict", "phantom-alder", ".", "-o", "out", "--method", "tnet"], "Did you mean 'tent'"),
-        (["predict", "phantom-alder", ".", "-o", "out", "--set", "stpe=1"], "Did you mean 'step'?"),
+        (["predict", "phantom-alder", ".", "-o", "out", "--set", "budgte=full"], "mean 'budget'?"),
         (["predict", "phantom-alder", "a.png", "-o", "out", "--device", "cuda"], "has no GPU"),
     ],
 )
@@ -161,7 +161,7 @@ def test_text_in_brackets_and_colons_is_printed_as_it_is(capsys):
 def test_the_advice_for_a_file_without_a_pixel_size_works(tmp_path):
     phantom.write(tmp_path, "rowan", 1, (64, 64))
     image = tmp_path / "phantom" / "rowan" / "images" / "scene-0000.png"
-    words = ("predict", "spinal-ucl", image, "-o", "out", "--set", "step=1")
+    words = ("predict", "spinal-ucl", image, "-o", "out", "--step", "1")
     refused = sitta_command(*words, cwd=tmp_path)
     assert refused.returncode == 1
     advice = re.search(r"(--pixel-size) ([0-9.x]+)", " ".join(refused.stdout.split()))
