@@ -103,7 +103,7 @@ def _jobs(plan: Plan, model: Model, kind: str, asked: list[MethodRequest]) -> It
         if domain.name == model.source and (drawn or not plan.in_domain):
             continue  # in-domain there is nothing to adapt to: the cost of members is enough
         if domain.name == known:
-            continue  # which images it was trained on, nobody can tell
+            continue  # its training images are not known
         cells = tuple(
             Cell(model, domain.name, request, drawn and request.is_of_members) for request in asked
         )
