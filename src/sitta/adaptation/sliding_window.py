@@ -90,8 +90,8 @@ def windowed(
 def _lambdas(method: Windowed) -> list[float]:
     """Of the members, and of those at lambda 1 and 0 that expected Dice asks for besides."""
     missing = [lam for lam in ENDS if lam not in method.grid]
-    known = method.calibration is not None and method.census.mixable
-    return [*method.grid, *(missing if known else ())]
+    expects_dice = method.calibration is not None and method.census.mixable
+    return [*method.grid, *(missing if expects_dice else ())]
 
 
 def _slide(

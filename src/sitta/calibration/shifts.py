@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-MOST = 3  # kinds of shifts on one image
+MOST_KINDS = 3  # kinds of shifts on one image
 FRAMED = 0.5  # share of the images that are also framed differently
 Shift = Callable[[Tensor, float, Generator], Tensor]
 
@@ -89,7 +89,7 @@ def shifted(image: Tensor, mask: Tensor, seed: int) -> tuple[Tensor, Tensor, tup
     draw = Generator().manual_seed(seed)
     low, high = image.amin(), image.amax()
     values = _stretched(image[None])
-    count = 1 + int(torch.randint(MOST, (), generator=draw))
+    count = 1 + int(torch.randint(MOST_KINDS, (), generator=draw))
     kinds = [list(KINDS)[i] for i in torch.randperm(len(KINDS), generator=draw)[:count].tolist()]
     for kind in kinds:
         values = _stretched(KINDS[kind](values, _uniform(draw), draw))

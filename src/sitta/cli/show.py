@@ -106,7 +106,11 @@ def progress(text: str, *, silent: bool = False, lines: bool = False) -> Iterato
 
     def stopped() -> str:
         done, total = count
-        return f"{done} of {total} done; the same command resumes." if total else "Nothing is done yet."
+        return (
+            f"{done} of {total} done; the same command resumes."
+            if total
+            else "Nothing is done yet."
+        )
 
     with stoppable(stopped), bar if shown else nullcontext():
         yield watch

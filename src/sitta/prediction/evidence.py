@@ -28,14 +28,14 @@ SCORES = {
 
 
 def evidence(
-    record: PredictionRecord, n: int, known: ClassCalibration, area: float
+    record: PredictionRecord, n: int, in_domain: ClassCalibration, area: float
 ) -> dict[str, Array]:
     """The scores of one foreground class, each ``(N,)``; NaN where one is not known.
 
     Args:
         record: A prediction.
         n: Which class, from 0.
-        known: What is known of it in-domain.
+        in_domain: Its calibration.
         area: The usual share of foreground.
     """
     mask = record.foreground(record.mask)[:, n]  # (N, P)
@@ -53,8 +53,8 @@ def evidence(
             "with_source": dice(mask, source),
             "apart": dice(source, image),
         }
-    if known.prior is not None:
-        scores["shape"] = known.prior.plausibility(np.asarray(maps, np.float32)).astype(float)
+    if in_domain.prior is not None:
+        scores["shape"] = in_domain.prior.plausibility(np.asarray(maps, np.float32)).astype(float)
     entropy = _bits(flat).sum(axis=1)
     return scores | {
         "sharp": 2 * (flat * mask).sum(axis=1) / np.maximum(flat.sum(axis=1) + sums, SMALL),

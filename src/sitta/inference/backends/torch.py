@@ -106,7 +106,8 @@ def _missing(signature: inspect.Signature) -> str:
     named = [
         f"{each.name} = ..."
         for each in signature.parameters.values()
-        if each.default is each.empty and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        if each.default is each.empty
+        and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
     ]
     return ", ".join(named) or "..."
 
