@@ -56,9 +56,10 @@ def _calibrated(
     classes: Sequence[str],
     public: bool,
     watch: OnProgress,
+    held_out: Sequence[int] | None = None,
 ) -> Calibration:
     how: Any = {"subjects": given.subjects, "classes": classes, "public": public, "watch": watch}
-    return calibrate(model, given.images, given.masks, **how)
+    return calibrate(model, given.images, given.masks, held_out=held_out, **how)
 
 
 def read_folder(preprocess: Preprocess, images: Path, masks: Path | None, classes: int) -> Folder:
@@ -120,4 +121,5 @@ def calibrate_split(
     """
     seen = np.random.default_rng(0).permutation(list(parts.train)).tolist()
     chosen = [*parts.held_out, *seen[: max(0, FROM_TRAINING - len(parts.held_out))]][:MOST_IMAGES]
-    return _calibrated(model, samples[chosen], classes, public, watch)
+    held_out = range(min(len(parts.held_out), MOST_IMAGES))
+    return _calibrated(model, samples[chosen], classes, public, watch, held_out)
