@@ -13,7 +13,21 @@ from sitta._util.text import FORMULA, cell, printable, uncell
 from sitta.errors import InvalidSetting
 from sitta.prediction.decisions import COLUMNS, DECISIONS, Decision, from_csv, read, to_csv, write
 
-HOSTILE = ["a;=1+1", "a; '-1", ";'=1", "=1+1", "'=1+1", "''=x", " +1", "\u00a0@x", "-2", 'a,b"c', "\x1b[31m", "\ud800", "'tis"]
+HOSTILE = [
+    "a;=1+1",
+    "a; '-1",
+    ";'=1",
+    "=1+1",
+    "'=1+1",
+    "''=x",
+    " +1",
+    "\u00a0@x",
+    "-2",
+    'a,b"c',
+    "\x1b[31m",
+    "\ud800",
+    "'tis",
+]
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
