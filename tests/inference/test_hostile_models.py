@@ -1,6 +1,8 @@
 """Models from strangers: absurd sizes, wrong types and loops get a clear error, at once."""
 
+import copy
 import json
+import math
 import shutil
 import sys
 import zipfile
@@ -19,8 +21,9 @@ from sitta.inference import load_model
 from sitta.inference.backends.onnx import Graph
 from sitta.inference.backends.operators import require_finite
 from sitta.models import UNet, checkpoint
+from sitta.prediction.calibration import Calibration
 from tests.bench import tiny
-from tests.data import fuzz
+from tests.data import fuzz, fuzz_tables
 from tests.onnx_stub import ABOUT, CARD, export
 
 SMALL = {"channels": 4, "multipliers": [1, 2]}
@@ -104,6 +107,52 @@ def test_preprocessing_of_absurd_size_is_refused(tmp_path, size):
     checkpoint.save(UNet(**SMALL), path, {"preprocess": {"size": size}})
     with pytest.raises(sitta.InvalidSetting, match="Allowed"):
         load_model(str(path))
+
+
+PRIOR = ("classes", 0, "prior")
+DICE = ("classes", 0, "dice")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (("images",), math.inf, "is damaged"),
+        (("version",), 10**30, "version that this Sitta does not know"),
+        (("limit",), math.nan, "not finite"),
+        (("statistics",), [1], "is damaged"),
+        (("statistics", "1"), [1], "is damaged"),
+        (("members", "none", "adapt"), "x" * 20_000, "is damaged"),
+        (("classes", 0, "gain"), "nan", "not finite"),
+        ((*PRIOR, "size"), math.nan, "not finite"),
+        ((*PRIOR, "size"), 0, "no size"),
+        ((*PRIOR, "size"), 1e308, "no size"),
+        ((*PRIOR, "grid"), [1024], "does not fit its grid"),
+        ((*PRIOR, "grid"), [2**40, 32], "does not fit its grid"),
+        ((*PRIOR, "grid"), [math.inf, 32], "is damaged"),
+        ((*PRIOR, "mean"), {"shape": [2**20] * 4, "float16": ""}, "damaged array"),
+        ((*DICE, "weights", "sharp"), math.nan, "weights of the expected Dice"),
+        ((*DICE, "weights", "sharp"), "x" * 20_000, "is damaged"),
+        ((*DICE, "curves", "sharp", "x"), [1, 0], "curve of the expected Dice"),
+        ((*DICE, "area"), -1, "area of the expected Dice"),
+        (("inputs", "margin"), math.nan, "input check is damaged"),
+    ],
+)
+def test_a_calibration_of_absurd_values_is_refused(place, value, said):
+    table = copy.deepcopy(fuzz_tables.CALIBRATION)
+    home = table
+    for key in place[:-1]:
+        home = home[key]
+    home[place[-1]] = value
+    with pytest.raises(sitta.InvalidSetting, match=said) as caught:
+        Calibration.from_dict(table)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_calibration_of_other_dimensions_is_refused():
+    net = UNet(**SMALL, dims=3)
+    adapt = sitta.Adapt(net, profile=Calibration.from_dict(fuzz_tables.CALIBRATION))
+    with pytest.raises(sitta.InvalidSetting, match=r"other dimensions.*2D.*3D"):
+        adapt(torch.rand(1, 1, 8, 8, 8))
 
 
 def test_weights_are_copies_of_the_file_in_the_types_of_the_network(tmp_path):

@@ -112,12 +112,16 @@ class DiceModel:
             n: Curve.from_dict(values["curves"][n]) for n in EVIDENCE if n in values["curves"]
         }
         weights = {n: float(w) for n, w in values["weights"].items()}
-        if not weights or not weights.keys() <= curves.keys() or min(weights.values()) < 0:
+        known = bool(weights) and weights.keys() <= curves.keys()
+        if not known or not all(0 <= w <= 1e6 for w in weights.values()):  # NaN is not
             raise InvalidSetting(
                 "The weights of the expected Dice are damaged.", got=shown(weights)
             )
         ends = {n: Curve.from_dict(values[n]) for n in ("low", "middle", "high")}
-        return cls(curves, weights, area=float(values["area"]), **ends)
+        area = float(values["area"])
+        if not 0 <= area <= 1:
+            raise InvalidSetting("The area of the expected Dice is damaged.", got=shown(area))
+        return cls(curves, weights, area=area, **ends)
 
 
 def oriented(name: str, values: Array) -> Array:

@@ -29,6 +29,7 @@ from sitta.models.profile.entries import (
 from sitta.models.profile.errors import ProfileError, at
 
 LONGEST = 1 << 20  # bytes of a profile
+LONGEST_LIST = 500  # characters of the names of classes, in a message
 OVERLAP = 0.25  # of windows
 NAMED = {entry.key: entry for entry in ENTRIES}
 
@@ -359,10 +360,10 @@ def _check_classes(profile: Profile) -> None:
         unknown = [one for one in ([] if isinstance(value, bool) else value) if one not in seen]
         if unknown:
             raise ProfileError(
-                f"There is no class {unknown[0]!r}.",
+                f"There is no class {shown(unknown[0])}.",
                 "postprocess",
                 name,
-                allowed=", ".join(profile.names) or "true, or names of [[classes]]",
+                allowed=", ".join(profile.names)[:LONGEST_LIST] or "true, or names of [[classes]]",
             )
 
 
