@@ -133,8 +133,8 @@ def calibration_from(given: Any) -> Calibration | None:
     if given is None or isinstance(given, Calibration):
         return given
     if isinstance(given, str | Path):
-        held = _tables(Path(given))
-        return Calibration.from_dict(held.get("calibration", held), str(given))
+        tables = _tables(Path(given))
+        return Calibration.from_dict(tables.get("calibration", tables), str(given))
     held = given if isinstance(given, Mapping) else given.calibration
     return None if held is None else Calibration.from_dict(held)
 
