@@ -186,6 +186,25 @@ def factory(tmp_path, monkeypatch):
     sys.modules.pop("hostilenets", None)
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("subprocess:call", 'args = ["touch", "here"]'),
+        ("os:mkdir", 'path = "here"'),
+        ("builtins:open", 'file = "here", mode = "w"'),
+        ("torch:load", 'f = "here", weights_only = false'),
+        ("torch.hub:load", 'repo_or_dir = "here", model = "a"'),
+    ],
+)
+def test_a_profile_calls_no_function_of_python_or_torch(tmp_path, monkeypatch, name, arguments):
+    monkeypatch.chdir(tmp_path)
+    model = f'factory = "{name}"\narguments = {{ {arguments} }}'
+    (tmp_path / "net.toml").write_text(f"profile = 1\n[model]\n{model}\n")
+    with pytest.raises(sitta.InvalidSetting, match="is no factory"):
+        load_model("net.toml")
+    assert not (tmp_path / "here").exists()
+
+
 def test_weights_that_hold_themselves_end(factory, tmp_path):
     state: dict = {}
     state["state_dict"] = state

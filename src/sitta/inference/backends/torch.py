@@ -65,6 +65,7 @@ def from_factory(
     The factory is ``package.module:function``, or ``file.py:function`` relative to ``folder``.
     """
     factory, arguments = _imported(name, folder or Path()), arguments or {}
+    _require_builder(name, factory)
     try:
         inspect.signature(factory).bind(**arguments)
     except ValueError:
@@ -87,6 +88,21 @@ def from_factory(
     if weights is not None:
         fill(model, Path(weights))
     return model.eval()
+
+
+def _require_builder(name: str, factory: Any) -> None:
+    """Refuse functions of Python and torch: a profile of others could call any, such as a shell.
+
+    None of them returns a trained network; classes of layers do.
+    """
+    package = name.rpartition(":")[0].partition(".")[0]
+    is_layer = isinstance(factory, type) and issubclass(factory, nn.Module)
+    if package in {*sys.stdlib_module_names, "torch", "numpy"} and not is_layer:
+        raise InvalidSetting(
+            f"{name} is no factory: '{package}' builds no network.",
+            allowed=FACTORY,
+            fix="if it is a file of yours, name it so: file.py:function",
+        )
 
 
 def _imported(name: str, folder: Path) -> Any:
