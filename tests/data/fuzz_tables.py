@@ -60,7 +60,6 @@ CALIBRATION = {
                 "curves": {"sharp": CURVE, "shape": CURVE},
                 "weights": {"sharp": 0.5, "shape": 0.5},
                 **dict.fromkeys(("low", "middle", "high"), CURVE),
-                "area": 0.1,
             },
         }
     ],

@@ -133,7 +133,7 @@ DICE = ("classes", 0, "dice")
         ((*DICE, "weights", "sharp"), math.nan, "weights of the expected Dice"),
         ((*DICE, "weights", "sharp"), "x" * 20_000, "is damaged"),
         ((*DICE, "curves", "sharp", "x"), [1, 0], "curve of the expected Dice"),
-        ((*DICE, "area"), -1, "area of the expected Dice"),
+        (("subjects",), -1, "no number of images or people"),
         (("inputs", "margin"), math.nan, "input check is damaged"),
     ],
 )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ from sitta.prediction.expected import DiceModel
 from sitta.prediction.input_check import InputModel
 
 VERSION = 1
+# Fewest subjects whose mean image or mean shape can be kept of private images, and from which on a
+# shape prior counts in full.
+SUBJECTS = 10
 CALIBRATE_AGAIN = "calibrate the model again: sitta calibrate MODEL --images FOLDER"
 MOST_SHOWN = 200  # characters of what is wrong, in a message
 LARGEST = 10.0  # of shapes, in shares of the mean side of their image
@@ -62,6 +66,11 @@ class Calibration:
     limit: float | None = None  # of the expected Dice: the lowest twentieth in-domain
 
     @property
+    def shape_trust(self) -> float:
+        """How much shapes count, from 0 to 1: those of few subjects say little of others."""
+        return min(1.0, self.subjects / SUBJECTS)
+
+    @property
     def adapts(self) -> bool:
         """Whether adapting any class helps."""
         return any(c.adapts for c in self.classes)
@@ -92,8 +101,8 @@ class Calibration:
             )
         try:
             return cls(
-                images=int(table["images"]),
-                subjects=int(table["subjects"]),
+                images=_count(table["images"], where),
+                subjects=_count(table["subjects"], where),
                 labelled=bool(table["labelled"]),
                 weights=str(table["weights"]),
                 classes=tuple(_class(c, where) for c in table["classes"]),
@@ -126,6 +135,17 @@ def calibration_of(model: Any) -> Calibration | None:
     held = held or table.get("calibration")
     held = held or (inside.get("calibration") if isinstance(inside, Mapping) else None)
     return Calibration.from_dict(held) if isinstance(held, Mapping) else None
+
+
+def without_calibration(model: Any) -> Any:
+    """The same model as if it had none, so that one of another version can be made anew."""
+    plain = copy(model)
+    table, profile = getattr(model, "card", None), getattr(model, "profile", None)
+    if isinstance(table, Mapping):
+        plain.card = {k: v for k, v in table.items() if k not in ("calibration", "profile")}
+    if getattr(profile, "calibration", None) is not None:
+        plain.profile = replace(profile, calibration=None)
+    return plain
 
 
 def calibration_from(given: Any) -> Calibration | None:
@@ -193,6 +213,13 @@ def _prior(values: Any, where: str) -> ShapePrior:
         got = shown(size)
         raise InvalidSetting(f"{where} holds a shape of no size.", allowed="above 0", got=got)
     return ShapePrior(mean, axes, grid, size)
+
+
+def _count(value: Any, where: str) -> int:
+    number = int(value)
+    if not 0 <= number <= MOST_BYTES:
+        raise InvalidSetting(f"{where} holds no number of images or people.", got=shown(value))
+    return number
 
 
 def _finite(value: Any) -> float:
