@@ -43,6 +43,8 @@ FUZZ_SEED ?= 0
 fuzz: .venv/installed-dev  ## damage files of every format, read them, keep what is no clear error
 	@echo "fuzz: reads damaged files of every format for $(FUZZ_SECONDS) seconds"
 	@$(BIN)/python -m tests.data.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
+	@echo "fuzz: reads damaged profiles, calibrations, decisions, sessions and records, too"
+	@$(BIN)/python -m tests.data.fuzz_tables --seconds $$(($(FUZZ_SECONDS) / 4)) --seed $(FUZZ_SEED)
 
 # torch is not locked: whether its CPU or its CUDA build is right depends on the machine.
 LOCKED := bench dicom-seg nnunet onnx ray serve

@@ -14,7 +14,7 @@ from PIL import Image as pillow  # noqa: N813
 
 from sitta.data.images import read, read_mask
 from sitta.errors import InvalidImage
-from tests.data import files, fuzz
+from tests.data import files, fuzz, fuzz_tables
 from tests.data.files import WHOLE, bounded
 
 ROOT = Path(__file__).parents[2]
@@ -104,6 +104,11 @@ def test_a_decoder_without_memory_refuses_and_never_gives_other_pixels():
     *faults, last = done.stdout.splitlines() or [done.stderr]
     assert (done.returncode, faults) == (0, [])
     assert int(last.removesuffix(" refused")) > 100
+
+
+def test_tables_of_every_reader_with_any_damage_are_clear_errors_or_fine():
+    count, found = fuzz_tables.run(300, 0)
+    assert (count, [fault[:3] for fault in found]) == (300, [])
 
 
 @pytest.mark.parametrize("name", WHOLE)

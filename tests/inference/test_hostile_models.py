@@ -1,6 +1,8 @@
 """Models from strangers: absurd sizes, wrong types and loops get a clear error, at once."""
 
+import copy
 import json
+import math
 import shutil
 import sys
 import zipfile
@@ -19,8 +21,9 @@ from sitta.inference import load_model
 from sitta.inference.backends.onnx import Graph
 from sitta.inference.backends.operators import require_finite
 from sitta.models import UNet, checkpoint
+from sitta.prediction.calibration import Calibration
 from tests.bench import tiny
-from tests.data import fuzz
+from tests.data import fuzz, fuzz_tables
 from tests.onnx_stub import ABOUT, CARD, export
 
 SMALL = {"channels": 4, "multipliers": [1, 2]}
@@ -106,6 +109,52 @@ def test_preprocessing_of_absurd_size_is_refused(tmp_path, size):
         load_model(str(path))
 
 
+PRIOR = ("classes", 0, "prior")
+DICE = ("classes", 0, "dice")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (("images",), math.inf, "is damaged"),
+        (("version",), 10**30, "version that this Sitta does not know"),
+        (("limit",), math.nan, "not finite"),
+        (("statistics",), [1], "is damaged"),
+        (("statistics", "1"), [1], "is damaged"),
+        (("members", "none", "adapt"), "x" * 20_000, "is damaged"),
+        (("classes", 0, "gain"), "nan", "not finite"),
+        ((*PRIOR, "size"), math.nan, "not finite"),
+        ((*PRIOR, "size"), 0, "no size"),
+        ((*PRIOR, "size"), 1e308, "no size"),
+        ((*PRIOR, "grid"), [1024], "does not fit its grid"),
+        ((*PRIOR, "grid"), [2**40, 32], "does not fit its grid"),
+        ((*PRIOR, "grid"), [math.inf, 32], "is damaged"),
+        ((*PRIOR, "mean"), {"shape": [2**20] * 4, "float16": ""}, "damaged array"),
+        ((*DICE, "weights", "sharp"), math.nan, "weights of the expected Dice"),
+        ((*DICE, "weights", "sharp"), "x" * 20_000, "is damaged"),
+        ((*DICE, "curves", "sharp", "x"), [1, 0], "curve of the expected Dice"),
+        (("subjects",), -1, "no number of images or people"),
+        (("inputs", "margin"), math.nan, "input check is damaged"),
+    ],
+)
+def test_a_calibration_of_absurd_values_is_refused(place, value, said):
+    table = copy.deepcopy(fuzz_tables.CALIBRATION)
+    home = table
+    for key in place[:-1]:
+        home = home[key]
+    home[place[-1]] = value
+    with pytest.raises(sitta.InvalidSetting, match=said) as caught:
+        Calibration.from_dict(table)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_calibration_of_other_dimensions_is_refused():
+    net = UNet(**SMALL, dims=3)
+    adapt = sitta.Adapt(net, profile=Calibration.from_dict(fuzz_tables.CALIBRATION))
+    with pytest.raises(sitta.InvalidSetting, match=r"other dimensions.*2D.*3D"):
+        adapt(torch.rand(1, 1, 8, 8, 8))
+
+
 def test_weights_are_copies_of_the_file_in_the_types_of_the_network(tmp_path):
     path, net = tmp_path / "net.safetensors", UNet(**SMALL)
     checkpoint.save(net, path, {}, half=True)
@@ -135,6 +184,25 @@ def factory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     yield lambda weights: load_model("hostilenets:net", weights)
     sys.modules.pop("hostilenets", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("subprocess:call", 'args = ["touch", "here"]'),
+        ("os:mkdir", 'path = "here"'),
+        ("builtins:open", 'file = "here", mode = "w"'),
+        ("torch:load", 'f = "here", weights_only = false'),
+        ("torch.hub:load", 'repo_or_dir = "here", model = "a"'),
+    ],
+)
+def test_a_profile_calls_no_function_of_python_or_torch(tmp_path, monkeypatch, name, arguments):
+    monkeypatch.chdir(tmp_path)
+    model = f'factory = "{name}"\narguments = {{ {arguments} }}'
+    (tmp_path / "net.toml").write_text(f"profile = 1\n[model]\n{model}\n")
+    with pytest.raises(sitta.InvalidSetting, match="is no factory"):
+        load_model("net.toml")
+    assert not (tmp_path / "here").exists()
 
 
 def test_weights_that_hold_themselves_end(factory, tmp_path):

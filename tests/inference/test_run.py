@@ -14,9 +14,11 @@ import sitta
 from sitta.data import phantom
 from sitta.data.images import read, read_mask
 from sitta.data.preprocess import TASKS
+from sitta.errors import InvalidSetting
 from sitta.inference import Request, load_model, predict
 from sitta.inference import worker as worker_module
 from tests.data.files import series, stack
+from tests.data.fuzz_tables import CALIBRATION
 from tests.inference import bad
 
 SMALL = {"size": (32, 32)}
@@ -107,6 +109,31 @@ def test_what_is_done_is_not_done_again_unless_something_changed(images, tmp_pat
     }
     (out / "masks" / "scene-0002.png").unlink()
     assert counts(plan(method="intent", settings={"step": 0.5}))["done"] == 1
+
+
+def test_a_calibration_that_is_made_again_under_its_name_changes_what_is_done(images, tmp_path):
+    (tmp_path / "net.toml").write_text(
+        'profile = 1\ncalibration = "net.calibration.json"\n[model]\ncheckpoint = "phantom-alder"\n'
+    )
+    file = tmp_path / "net.calibration.json"
+    file.write_text(json.dumps(CALIBRATION))
+    asked = Request(str(tmp_path / "net.toml"), preprocess=SMALL)
+    assert predict(asked, [images], tmp_path / "out").skipped == 0
+    assert predict(asked, [images], tmp_path / "out").skipped == 3
+    file.write_text(json.dumps({**CALIBRATION, "limit": 0.6}))
+    assert predict(asked, [images], tmp_path / "out").skipped == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"key": 1}', b"\xff", b"[" * 100_000])
+def test_a_damaged_record_of_a_file_does_not_count(images, tmp_path, content):
+    whole = predict(plan(), [images], tmp_path / "out").records
+    record = min((tmp_path / "out" / ".sitta").glob("*.json"))
+    record.write_bytes(content)
+    with pytest.raises(InvalidSetting, match="holds results of other inputs"):
+        predict(plan(), [images], tmp_path / "out")  # nobody can say whose mask it is
+    run = predict(plan(), [images], tmp_path / "out", overwrite=True)
+    assert run.counts == {"done": 3, "skipped": 0, "failed": 0}
+    assert [r["output"] for r in run.records] == [r["output"] for r in whole]
 
 
 def test_twenty_kinds_of_bad_input_give_twenty_clear_sentences(tmp_path):

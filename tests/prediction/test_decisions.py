@@ -13,7 +13,21 @@ from sitta._util.text import FORMULA, cell, printable, uncell
 from sitta.errors import InvalidSetting
 from sitta.prediction.decisions import COLUMNS, DECISIONS, Decision, from_csv, read, to_csv, write
 
-HOSTILE = ["=1+1", "'=1+1", "''=x", " +1", "\u00a0@x", "-2", 'a,b"c', "\x1b[31m", "\ud800", "'tis"]
+HOSTILE = [
+    "a;=1+1",
+    "a; '-1",
+    ";'=1",
+    "=1+1",
+    "'=1+1",
+    "''=x",
+    " +1",
+    "\u00a0@x",
+    "-2",
+    'a,b"c',
+    "\x1b[31m",
+    "\ud800",
+    "'tis",
+]
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
@@ -26,7 +40,8 @@ def test_what_is_written_is_read_back(name, remark):
 def test_no_cell_is_a_formula(text):
     made = to_csv([Decision(file=text, remark=text, reviewer=text)])
     _, row = csv.reader(io.StringIO(made))
-    assert not any(value.lstrip().startswith(FORMULA) for value in row)
+    cells = [cell for value in row for cell in value.split(";")]  # as some countries separate them
+    assert not any(cell.lstrip().startswith(FORMULA) for cell in cells)
     assert "\x1b" not in made
     assert uncell(cell(text)) == printable(text)
 
@@ -71,6 +86,25 @@ def test_a_file_that_another_program_saved(tmp_path):
     with pytest.raises(InvalidSetting, match="no number"):
         from_csv(saved.replace("a.png,", "a.png,one"))
     assert read(tmp_path / "none.csv") == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"x" * 200_000, "is damaged"),
+        (b"a," + b"9" * 5000, "no number"),
+        (b"a,,accept,member@" + b"9" * 5000, "The mask of a decision is none"),
+        (b"\xff\xfe", "no text"),
+    ],
+)
+def test_a_hostile_file_is_refused_in_a_short_sentence(tmp_path, content, said):
+    path = tmp_path / "decisions.csv"
+    path.write_bytes(",".join(COLUMNS).encode() + b"\n" + content)
+    with pytest.raises(InvalidSetting, match=said) as caught:
+        read(path)
+    assert len(str(caught.value)) < 300
+    with pytest.raises(InvalidSetting, match="is no file"):
+        read(tmp_path)
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

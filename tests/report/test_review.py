@@ -47,7 +47,19 @@ def test_review_by_keyboard(opened):  # noqa: F811
 
 
 def test_the_export_is_what_python_writes(opened):  # noqa: F811
-    texts = [*HOSTILE[:6], "=1", "'=1", " @x", "\u00a0-1", "tab\there", "bell\x07", "a,b", 'q"q']
+    texts = [
+        *HOSTILE[:6],
+        "a;=1",
+        "b; '-1",
+        "=1",
+        "'=1",
+        " @x",
+        "\u00a0-1",
+        "tab\there",
+        "bell\x07",
+        "a,b",
+        'q"q',
+    ]
     tab = opened([a_record(name, 1 - i / 100) for i, name in enumerate(texts)])
     tab.keyboard.press("j")
     for _ in texts:

@@ -8,7 +8,7 @@ import pytest
 from sitta.errors import InvalidSetting
 from sitta.serve.attempts import FREE, Attempts
 from sitta.serve.errors import ApiError
-from sitta.serve.guard import Guard
+from sitta.serve.guard import OPEN, SAFE, Guard
 from sitta.serve.run import _greeting
 from tests import ROOT
 
@@ -91,6 +91,24 @@ def test_without_the_token_nothing_is_told(guarded):
         assert answer.status_code == 401
     shown = {"authorization": f"Bearer {TOKEN}"}
     assert asked.get("/api/models", headers=shown).status_code == 200
+
+
+def test_no_route_forgets_the_guard(guarded):
+    """Of all routes there are, with those of sessions and reviews: token, origin and host."""
+    asked = guarded(Guard(token=TOKEN))
+    own = {"Authorization": f"Bearer {TOKEN}"}
+    paths = asked.get("/openapi.json", headers=own).json()["paths"]
+    routes = [(verb.upper(), path) for path, verbs in paths.items() for verb in verbs]
+    assert {("PUT", "/api/results/{id}/review"), ("GET", "/api/session")} <= set(routes)
+    for verb, path in routes:
+        if path in OPEN:
+            continue
+        assert asked.ask(verb, path).status_code == 401, path
+        elsewhere = {**own, "Host": "elsewhere.example"}
+        assert asked.ask(verb, path, headers=elsewhere).status_code == 403, path
+        if verb not in SAFE:
+            evil = {**own, "Origin": ELSEWHERE}
+            assert asked.ask(verb, path, headers=evil).status_code == 403, path
 
 
 def test_people_without_the_token_are_led_to_the_form(guarded):

@@ -12,6 +12,7 @@ from PIL import Image as Pillow
 
 from sitta.data import phantom
 from sitta.prediction.decisions import COLUMNS
+from sitta.serve.choice import Choice
 from tests.data.files import dataset, save
 
 
@@ -52,6 +53,15 @@ def plane(asked, answer, number=0, **query):
 def members(asked, answer, number=0):
     got = asked.get(f"/api/results/{answer['id']}/members.raw?slice={number}")
     return np.frombuffer(got.content, np.uint8).reshape(-1, *answer["shape"][-2:])
+
+
+def test_masks_of_two_thresholds_are_two_files(small, sent):
+    answer, apart = sent["film"](), (0.50001, 0.50002)
+    assert len({Choice(threshold=threshold).key for threshold in apart}) == 2
+    for threshold in apart:
+        put(small, answer, decision="accept", threshold=threshold)
+    folder = small.service.store.folder(answer["id"])
+    assert len(list(folder.glob("chosen-*"))) == 1  # not one for each decision
 
 
 def test_a_decision_is_a_row_of_the_file(small, sent):

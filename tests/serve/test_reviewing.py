@@ -3,6 +3,8 @@
 import asyncio
 import csv
 import hashlib
+import json
+import shutil
 
 import httpx
 import pytest
@@ -98,3 +100,118 @@ def test_what_is_refused(ask, said, status):
 def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(InvalidSetting, match="no folder of a finished run"):
         Run(tmp_path)
+
+
+@pytest.fixture
+def copy(out, tmp_path):
+    """A copy of the run's folder that a stranger may have changed, and one of its records."""
+    shutil.copytree(out, tmp_path / "out")
+    return tmp_path / "out", min((tmp_path / "out" / ".sitta").glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"outputs": ["../../../../../../../../etc/passwd"]},
+        {"outputs": ["/etc/passwd"]},
+        {"outputs": ["masks/../run.json"]},
+        {"outputs": ["run.json"]},
+        {"outputs": []},
+        {"outputs": "masks/a.png"},
+        {"outputs": [1]},
+        {"outputs": None},
+        {"name": ["a"]},
+        {"name": None},
+    ],
+    ids=str,
+)
+def test_a_record_that_names_no_mask_is_refused(copy, changed):
+    folder, record = copy
+    record.write_text(json.dumps({**json.loads(record.read_text()), **changed}))
+    with pytest.raises(InvalidSetting, match="is no record of a run"):
+        Run(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"name": "a', b"\xff", b"[" * 100_000])
+def test_a_damaged_record_is_said_in_a_sentence(copy, content):
+    folder, record = copy
+    record.write_bytes(content)
+    with pytest.raises(InvalidSetting, match="is damaged"):
+        Run(folder)
+
+
+def test_a_link_shows_no_other_file(copy, tmp_path):
+    folder, record = copy
+    kept = json.loads(record.read_text())
+    mask = folder / kept["outputs"][0]
+    mask.rename(tmp_path / "store")
+    mask.symlink_to(tmp_path / "store")  # as git-annex does: the mask of the run itself
+    assert Run(folder).file(kept["outputs"][0]) == mask
+    (tmp_path / "store").write_text("secret")
+    run = Run(folder)
+    assert run.file(kept["outputs"][0]) is None
+    app = create_review(run, Guard(), lambda line: None)
+
+    async def send():
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as client:
+            said = {"file": kept["name"], "decision": "accept"}
+            first = await client.get(f"/{kept['outputs'][0]}")
+            return first, await client.put("/decisions", json=said)
+
+    shown, decided = asyncio.run(send())
+    assert (shown.status_code, decided.status_code) == (404, 404)
+    assert not (folder / "decisions.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "default-src *; script-src * &#39;unsafe-inline&#39; {own}; connect-src *",
+        "a&#13;&#10;Set-Cookie: x=1; script-src {own}",
+        "\u0416 {own}",
+    ],
+)
+def test_a_report_of_others_chooses_no_policy(copy, content):
+    folder, _ = copy
+    own = f"&#39;sha256-{'A' * 43}=&#39;"
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{content.format(own=own)}">'
+    (folder / "report.html").write_text(f"<html>{meta}<script>1</script>")
+    text, policy = Run(folder).page()
+    hashed = f"'sha256-{'A' * 43}='"
+    assert policy.startswith(f"default-src 'none'; style-src {hashed}; script-src {hashed}; ")
+    assert "connect-src 'self'" in policy
+    assert "*" not in policy
+    assert "unsafe" not in policy
+    assert policy.isascii()
+    assert policy.isprintable()
+    assert "Security-Policy" not in text
+
+
+def test_a_report_that_leads_elsewhere_is_refused(copy, tmp_path):
+    folder, _ = copy
+    (tmp_path / "secret").write_bytes(b"root:x:0\xff")
+    (folder / "report.html").unlink()
+    (folder / "report.html").symlink_to(tmp_path / "secret")
+    with pytest.raises(InvalidSetting, match="is no report of Sitta") as caught:
+        Run(folder)
+    assert "x:0" not in str(caught.value)
+
+
+def test_decisions_that_no_program_wrote_are_refused(copy):
+    folder, _ = copy
+    (folder / "decisions.csv").mkdir()
+    with pytest.raises(InvalidSetting, match="is no file"):
+        Run(folder)
+
+
+def test_a_review_asks_for_its_token(out):
+    app = create_review(Run(out), Guard(token="t" * 20), lambda line: None)
+    mask = next(iter(Run(out).outputs.values()))[0]
+
+    async def send(method, path):
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as client:
+            return await client.request(method, path, json={})
+
+    paths = ["/", "/decisions", "/decisions.csv", f"/{mask}", "/openapi.json"]
+    for method, path in [("PUT", "/decisions"), *(("GET", path) for path in paths)]:
+        assert asyncio.run(send(method, path)).status_code == 401

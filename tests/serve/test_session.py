@@ -2,6 +2,9 @@
 
 import io
 import json
+import re
+import shutil
+import time
 import zipfile
 
 import numpy as np
@@ -83,6 +86,91 @@ def test_a_result_that_is_half_there_is_removed(tmp_path):
     assert not half.exists()
     assert (mine / "mask.npy").exists()
     store.close()
+
+
+@pytest.fixture(scope="module")
+def whole(graph, tmp_path_factory):
+    """The folder of a session with one result."""
+    home = tmp_path_factory.mktemp("whole")
+    phantom.write(home, "fir", 1, (32, 32))
+    image = next(home.glob("phantom/fir/images/*"))
+    service = Service(WorkerConfig([str(graph)], TIGHT), 1, print, home / "monday")
+    with Asked(service, Guard(), []) as asked:
+        answer = asked.send(image.read_bytes(), image.name, path="a/b.png").json()
+        said = {"decision": "accept", "remark": "apex"}
+        asked.ask("PUT", f"/api/results/{answer['id']}/review", json=said)
+    return home / "monday"
+
+
+@pytest.fixture
+def kept(whole, tmp_path):
+    """A copy of it: the folder of its result."""
+    shutil.copytree(whole, tmp_path / "monday")
+    return next((tmp_path / "monday").glob("result-*"))
+
+
+def entries_of(folder):
+    store = Session(Limits(), folder)
+    found, unread = list(store._entries.values()), store.unread
+    store.close()
+    return found, unread
+
+
+DAMAGE = {
+    "cut": lambda text: text[:-5],
+    "a list": lambda text: "[]",
+    "deep": lambda text: "[" * 100_000 + "]" * 100_000,
+    "digits": lambda text: text.replace('"version": 1', '"version": ' + "9" * 5000),
+    "newer": lambda text: text.replace('"version": 1', '"version": 2'),
+    "no time": lambda text: text.replace('"since"', '"sincere"'),
+    "a word for the time": lambda text: re.sub(r'"since": [^,]*', '"since": "now"', text),
+    "an unknown column": lambda text: text.replace('"remark"', '"remarks"'),
+    "another answer": lambda text: text.replace('"answer": {', '"answer": [], "other": {'),
+    "a number for a path": lambda text: text.replace('"a/b.png"', "1"),
+    "no sides": lambda text: re.sub(r'"shape": .[^]]*.', '"shape": [1e308, -1]', text),
+    "another layout": lambda text: re.sub(r'"orientation": {', '"orientation": 3, "x": {', text),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_result_that_cannot_be_read_is_left_as_it_is(kept, damage):
+    """It may hold a mask that a person drew, and the next version may read it."""
+    text = (kept / "entry.json").read_text()
+    assert damage(text) != text
+    (kept / "entry.json").write_text(damage(text))
+    before = {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()}
+    assert entries_of(kept.parent) == ([], [kept.name])
+    assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("where", ["", "mask@0.png", "upload/00000.png", "image.npy"])
+def test_a_session_of_others_leads_nowhere_else(kept, tmp_path, where):
+    """A link in it would show any file of this machine to all who have the token."""
+    path, aim = kept / where, tmp_path / "secret"
+    if path.exists():
+        path.rename(aim)
+    path.symlink_to(aim)
+    found, unread = entries_of(tmp_path / "monday")
+    assert (found, unread) == ([], [kept.name])
+
+
+def test_a_path_of_a_session_of_others_stays_in_the_archive(kept):
+    text = (kept / "entry.json").read_text()
+    (kept / "entry.json").write_text(text.replace('"a/b.png"', '"../../C:/../x.png"'))
+    ((entry,), _) = entries_of(kept.parent)
+    assert entry.answer["path"] == "C_/x.png"
+
+
+def test_results_stay_in_order_when_the_clock_goes_back(whole, kept, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 1.0)
+    store = Session(Limits(), kept.parent)
+    (first,) = store._entries.values()
+    name = store.new()
+    store.add(name, first.answer)
+    (store.folder(name) / "upload" / "00000.png").write_bytes(b"x")
+    store.close()
+    found, _ = entries_of(kept.parent)
+    assert [entry.folder for entry in found] == [kept, kept.parent / f"result-{name}"]
 
 
 def test_a_folder_of_other_files_is_left_alone(tmp_path):

@@ -8,6 +8,9 @@ import unicodedata
 # A cell that starts so is a formula to a spreadsheet; the wide forms count in East Asian ones.
 FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 OPENING = re.compile(r"^['\s]+")
+# Where lists are written with semicolons, a spreadsheet begins a cell after each.
+AFTER_SEMICOLON = re.compile(rf";(?=['\s\"]*[{re.escape(''.join(FORMULA))}])")
+WITH_APOSTROPHE = re.compile(rf";'(?=['\s\"]*[{re.escape(''.join(FORMULA))}])")
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -30,12 +33,12 @@ def cell(value: object) -> object:
     Numbers stay as they are.
 
     Example:
-        >>> cell("=1+1.png"), cell(-0.5)
-        ("'=1+1.png", -0.5)
+        >>> cell("=1+1.png"), cell("a;=1"), cell(-0.5)
+        ("'=1+1.png", "a;'=1", -0.5)
     """
     if not isinstance(value, str):
         return value
-    text = printable(value)
+    text = AFTER_SEMICOLON.sub(";'", printable(value))
     return f"'{text}" if _is_formula(text) else text
 
 
@@ -46,6 +49,7 @@ def uncell(text: str) -> str:
         >>> uncell("'=1+1.png"), uncell("'=1".join("ab")), uncell("'tis")
         ('=1+1.png', "a'=1b", "'tis")
     """
+    text = WITH_APOSTROPHE.sub(";", text)
     return text[1:] if text.startswith("'") and _is_formula(text) else text
 
 

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sitta.errors import InvalidSetting
+
 Values = TypeVar("Values")
 Array = NDArray[Any]
 GRIDS = {2: (32, 32), 3: (16, 16, 16)}  # by the number of spatial dimensions
@@ -46,6 +48,14 @@ class ShapePrior:
 
         1 is a shape as in-domain; a map that is nowhere above one half has 0.
         """
+        given: Any = maps
+        if given.ndim - 1 != len(self.grid):
+            raise InvalidSetting(
+                "The shape prior of the calibration is for images of other dimensions.",
+                allowed=f"{len(self.grid)}D",
+                got=f"{given.ndim - 1}D",
+                fix="calibrate the model again: sitta calibrate MODEL --images FOLDER",
+            )
         cells: Any = aligned(maps, self.grid, self.size)
         cells = cells.reshape(len(cells), -1)
         mean, axes = as_kind(self.mean, cells), as_kind(self.components, cells)

@@ -148,14 +148,14 @@ def _named(paths: Sequence[Path], shared: Path) -> list[InputFile]:
     """
     names = [p.relative_to(shared) for p in paths]
     wanted = [_output(p, n) for p, n in zip(paths, names, strict=True)]
-    folders = {_alike(parent.as_posix()) for name in names for parent in name.parents}
-    often = Counter([*map(_alike, wanted), *folders])
+    folders = {alike(parent.as_posix()) for name in names for parent in name.parents}
+    often = Counter([*map(alike, wanted), *folders])
     taken = set(often)
     files = []
     for path, name, output in zip(paths, names, wanted, strict=True):
-        if often[_alike(output)] > 1:
+        if often[alike(output)] > 1:
             output = _free(name.as_posix(), suffix(Path(output)), taken)
-            taken.add(_alike(output))
+            taken.add(alike(output))
         files.append(InputFile(path, name.as_posix(), output))
     return files
 
@@ -163,10 +163,10 @@ def _named(paths: Sequence[Path], shared: Path) -> list[InputFile]:
 def _free(name: str, ending: str, taken: set[str]) -> str:
     """A name that is not taken: with the ending, and a number if need be."""
     numbered = (f"{name}-{n}{ending}" for n in itertools.count(2))
-    return next(n for n in itertools.chain([name + ending], numbered) if _alike(n) not in taken)
+    return next(n for n in itertools.chain([name + ending], numbered) if alike(n) not in taken)
 
 
-def _alike(name: str) -> str:
+def alike(name: str) -> str:
     """Names that some file systems take for one, in capitals or another form of Unicode."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 

@@ -25,6 +25,7 @@ from sitta.prediction.scores import SCORES
 FOLDERS = ("masks", "probability", "uncertainty", "member-")
 CLAIM = ".claim"
 COLUMNS = ("file", "slice", *SCORES, "notes", "seconds")
+RECORDED = {"outputs", "rows", "name", "slices", "doubt", "member_names"}  # what a summary reads
 PARTS = {"weight": "weights", "entropy": "entropies", "area": "areas"}  # of members, in a row
 
 
@@ -79,13 +80,12 @@ class Outputs:
 
     def done(self, file: InputFile, digest: str) -> dict[str, Any] | None:
         """The record of a file that is done already, with the same bytes and settings."""
-        try:
-            record = json.loads(record_path(self.folder, file.name).read_text())
-        except (OSError, json.JSONDecodeError):
+        record = _kept(record_path(self.folder, file.name))
+        if record is None or not record.keys() >= RECORDED:
             return None
         there = all((self.folder / name).exists() for name in record["outputs"])
         record.pop("picture", None)
-        return record if there and record.get("key") == self._key(digest) else None
+        return record if there and record["key"] == self._key(digest) else None
 
     def summary(self, records: Sequence[Mapping[str, Any]]) -> None:
         """``summary.csv``: a row for each image or slice."""
@@ -139,10 +139,17 @@ def summary_csv(records: Sequence[Mapping[str, Any]]) -> str:
 def origin(folder: Path, name: str) -> dict[str, Any] | None:
     """The record of an input of this name, or the claim of a run that was stopped."""
     path = record_path(folder, name)
-    for place in (path, path.with_suffix(CLAIM)):
-        with suppress(OSError, json.JSONDecodeError):
-            kept: dict[str, Any] = json.loads(place.read_text())
-            return kept
+    found = (_kept(place) for place in (path, path.with_suffix(CLAIM)))
+    return next((kept for kept in found if kept is not None), None)
+
+
+def _kept(path: Path) -> dict[str, Any] | None:
+    """A record or a claim; None if there is none, or if it is damaged."""
+    with suppress(OSError, ValueError, RecursionError):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        key = kept.get("key") if isinstance(kept, dict) else None
+        whole = isinstance(key, dict) and isinstance(key.get("input"), str)
+        return kept if whole and isinstance(kept.get("output"), str) else None
     return None
 
 

@@ -194,5 +194,6 @@ def fingerprint(request: Request, loaded: Loaded) -> str:
     parts += ["inverted"] if request.invert else []
     parts += [f"rotated {request.rotate}"] if request.rotate else []
     parts += [f"least Dice {request.min_dice}"] if request.min_dice is not None else []
-    parts += [loaded.profile.calibration] if loaded.profile.calibration else []
+    # By its content: a calibration beside a profile keeps its name when it is made again.
+    parts += [dict(loaded.profile.calibration)] if loaded.profile.calibration else []
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -18,12 +17,13 @@ import torch
 from sitta._util.devices import pick_device
 from sitta._util.files import atomic_write
 from sitta._util.threads import use_threads
+from sitta._util.untrusted import read_json, shown
 from sitta.data.image import Array, Geometry, Image
 from sitta.data.preprocess import Preprocess
 from sitta.errors import InvalidImage, InvalidSetting, UnsupportedModel
 from sitta.inference import Loaded, Request, Run
 from sitta.inference import predict as run_files
-from sitta.inference.inputs import InputFile
+from sitta.inference.inputs import InputFile, alike
 from sitta.inference.outputs import Outputs
 from sitta.inference.pipeline import FileResult, PreparedFile, described
 from sitta.inference.worker import Worker, fingerprint
@@ -32,7 +32,22 @@ from sitta.prediction.prediction import Prediction
 
 PREFIX = "nnunet:"
 CHECKPOINT = "checkpoint_final.pth"
+ENDING = re.compile(r"(\.\w+){1,3}")  # of a file, such as .nii.gz
+MOST_CHANNELS = 100
 CHANNEL = re.compile(r"^(?P<case>.+)_(?P<channel>\d{4})$")
+
+
+def _named(value: Any) -> bool:
+    """Whether channels have names: a table, a list, or nothing, which is one channel."""
+    return value is None or (isinstance(value, dict | list) and len(value) <= MOST_CHANNELS)
+
+
+_DATASET: dict[str, Callable[[Any], bool]] = {
+    "labels": lambda value: isinstance(value, dict) and bool(value),
+    "file_ending": lambda value: isinstance(value, str) and bool(ENDING.fullmatch(value)),
+    "channel_names": _named,
+    "modality": _named,
+}
 
 
 @dataclass(frozen=True)
@@ -88,7 +103,19 @@ class TrainedFolder:
     @property
     def dataset(self) -> dict[str, Any]:
         """What training knew of its images."""
-        about: dict[str, Any] = json.loads((self.path / "dataset.json").read_text())
+        path = self.path / "dataset.json"
+        try:
+            about = read_json(path.read_text(encoding="utf-8"), str(path))
+        except UnicodeDecodeError as error:
+            raise UnsupportedModel(f"{path} is no text ({error.reason}).") from error
+        about = about if isinstance(about, dict) else {}
+        wrong = [name for name, holds in _DATASET.items() if not holds(about.get(name))]
+        if wrong:
+            raise UnsupportedModel(
+                f"{path} is not as nnU-Net writes it: '{wrong[0]}' cannot be used.",
+                allowed="labels, file_ending and channel_names of the training",
+                got=shown(about.get(wrong[0])),
+            )
         return about
 
     @property
@@ -144,7 +171,16 @@ class Cases:
                 f"There is no case in {', '.join(map(str, given))}.",
                 allowed=f"files that end with {self.trained.ending}",
             )
-        return [self._case(name, cases[name]) for name in sorted(cases)]
+        found = [self._case(name, cases[name]) for name in sorted(cases)]
+        first: dict[str, str] = {}
+        for case in found:
+            if (other := first.setdefault(alike(case.output), case.name)) != case.name:
+                raise InvalidSetting(
+                    "Two cases have names that some file systems take for one.",
+                    got=f"{other} and {case.name}",
+                    fix="rename one, or predict them into folders of their own",
+                )
+        return found
 
     def _listed(self, item: Path) -> list[Path]:
         ending = self.trained.ending

@@ -6,7 +6,7 @@ image, no file name, and nothing of a single person. Nothing here needs torch.
 
 from __future__ import annotations
 
-import json
+import math
 import tomllib
 from collections.abc import Mapping
 from copy import copy
@@ -14,13 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sitta._util.names import did_you_mean
 from sitta._util.packing import packed, unpacked
-from sitta._util.untrusted import shown
-from sitta.core.prior import ShapePrior
+from sitta._util.untrusted import read_json, shown
+from sitta.core.prior import GRIDS, ShapePrior
 from sitta.errors import InvalidSetting
 from sitta.prediction.expected import DiceModel
 from sitta.prediction.input_check import InputModel
@@ -30,6 +29,9 @@ VERSION = 1
 # shape prior counts in full.
 SUBJECTS = 10
 CALIBRATE_AGAIN = "calibrate the model again: sitta calibrate MODEL --images FOLDER"
+MOST_SHOWN = 200  # characters of what is wrong, in a message
+LARGEST = 10.0  # of shapes, in shares of the mean side of their image
+MOST_BYTES = 1 << 20  # of a file with a calibration
 Pair = tuple[NDArray[Any], NDArray[Any]]
 
 
@@ -99,8 +101,8 @@ class Calibration:
             )
         try:
             return cls(
-                images=int(table["images"]),
-                subjects=int(table["subjects"]),
+                images=_count(table["images"], where),
+                subjects=_count(table["subjects"], where),
                 labelled=bool(table["labelled"]),
                 weights=str(table["weights"]),
                 classes=tuple(_class(c, where) for c in table["classes"]),
@@ -115,12 +117,12 @@ class Calibration:
                     str(k): (unpacked(m, where), unpacked(v, where))
                     for k, (m, v) in table.get("statistics", {}).items()
                 },
-                limit=None if table.get("limit") is None else float(table["limit"]),
+                limit=None if table.get("limit") is None else _finite(table["limit"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, InvalidSetting):
                 raise
-            got = f"{type(error).__name__}: {error}"
+            got = f"{type(error).__name__}: {error}"[:MOST_SHOWN]
             raise InvalidSetting(f"{where} is damaged.", got=got, fix=CALIBRATE_AGAIN) from error
 
 
@@ -151,11 +153,27 @@ def calibration_from(given: Any) -> Calibration | None:
     if given is None or isinstance(given, Calibration):
         return given
     if isinstance(given, str | Path):
-        text = Path(given).read_text("utf-8")
-        held = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
-        return Calibration.from_dict(held.get("calibration", held), str(given))
+        tables = _tables(Path(given))
+        return Calibration.from_dict(tables.get("calibration", tables), str(given))
     held = given if isinstance(given, Mapping) else given.calibration
     return None if held is None else Calibration.from_dict(held)
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    """What a file in JSON or TOML holds."""
+    with open(path, "rb") as file:
+        raw = file.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise InvalidSetting(f"{path} is too long.", allowed=f"{MOST_BYTES:,} bytes")
+    try:
+        text = raw.decode()
+        held = read_json(text, str(path)) if text.lstrip().startswith("{") else tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InvalidSetting):
+            raise
+        got = f"{type(error).__name__}: {error}"[:MOST_SHOWN]
+        raise InvalidSetting(f"{path} is neither JSON nor TOML.", got=got) from error
+    return dict(held)
 
 
 def _class_dict(c: ClassCalibration) -> dict[str, Any]:
@@ -176,8 +194,8 @@ def _class(values: Any, where: str) -> ClassCalibration:
     return ClassCalibration(
         name=str(table["name"]),
         adapts=bool(table["adapts"]),
-        gain=float(table["gain"]),
-        plausible=float(table.get("plausible", 0.0)),
+        gain=_finite(table["gain"]),
+        plausible=_finite(table.get("plausible", 0.0)),
         prior=None if prior is None else _prior(prior, where),
         dice=None if dice is None else DiceModel.from_dict(dice),
     )
@@ -187,9 +205,28 @@ def _prior(values: Any, where: str) -> ShapePrior:
     table = _table(values, ("mean", "components", "grid", "size"), where)
     mean, axes = unpacked(table["mean"], where), unpacked(table["components"], where)
     grid = tuple(int(n) for n in table["grid"])
-    if mean.shape != (int(np.prod(grid)),) or axes.shape[1:] != mean.shape:
+    fits = grid in GRIDS.values() and mean.shape == (math.prod(grid),)
+    if not fits or axes.ndim != 2 or axes.shape[1:] != mean.shape:
         raise InvalidSetting(f"{where} holds a shape prior that does not fit its grid.")
-    return ShapePrior(mean, axes, grid, float(table["size"]))
+    size = _finite(table["size"])
+    if not 0 < size <= LARGEST:
+        got = shown(size)
+        raise InvalidSetting(f"{where} holds a shape of no size.", allowed="above 0", got=got)
+    return ShapePrior(mean, axes, grid, size)
+
+
+def _count(value: Any, where: str) -> int:
+    number = int(value)
+    if not 0 <= number <= MOST_BYTES:
+        raise InvalidSetting(f"{where} holds no number of images or people.", got=shown(value))
+    return number
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise InvalidSetting("The calibration holds a number that is not finite.", got=shown(value))
+    return number
 
 
 def _table(values: Any, names: tuple[str, ...], where: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ FILE = "decisions.csv"
 DECISIONS = {"accept": "Accept", "needs-fix": "Needs fix", "reject": "Reject"}
 ADAPTED, UNADAPTED, CORRECTED, MEMBER = "adapted", "unadapted", "corrected", "member@"
 MOST_TEXT = 500  # characters of a remark, and of a name
+MOST_SHOWN = 100  # characters of a wrong value, in the message
 NAMED = ("split",)  # members that are called otherwise than by their lambda
 NAMES = f"{ADAPTED}, {UNADAPTED}, {CORRECTED}, or {MEMBER} and the name of a member"
 
@@ -103,12 +104,22 @@ def from_csv(text: str) -> list[Decision]:
             allowed=", ".join(COLUMNS),
             fix="save it with commas between its columns and with its first line",
         )
-    return [Decision(**_values(row)) for row in table]
+    try:
+        return [Decision(**_values(row)) for row in table]
+    except csv.Error as error:  # such as a cell of more than 128 kB
+        raise InvalidSetting(f"{FILE} is damaged ({error}).") from error
 
 
 def read(path: Path) -> list[Decision]:
     """The decisions of a file; none if there is no file."""
-    return from_csv(path.read_text(encoding="utf-8")) if path.exists() else []
+    if not path.exists():
+        return []
+    if not path.is_file():  # a pipe would never end
+        raise InvalidSetting(f"{path} is no file.")
+    try:
+        return from_csv(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise InvalidSetting(f"{path.name} is no text ({error.reason}).") from error
 
 
 def write(path: Path, decisions: Iterable[Decision]) -> None:
@@ -124,7 +135,8 @@ def _values(row: dict[str, Any]) -> dict[str, Any]:
         number = int(values["slice"]) if values["slice"] else None
         threshold = float(values["threshold"]) if values["threshold"] else None
     except ValueError as error:
-        raise InvalidSetting(f"{FILE} has a cell that is no number ({error}).") from error
+        what = f"{FILE} has a cell that is no number ({printable(str(error)[:MOST_SHOWN])})."
+        raise InvalidSetting(what) from error
     return {**values, "slice": number, "threshold": threshold}
 
 
@@ -140,4 +152,5 @@ def _is_mask(name: str) -> bool:
 
 def _require(name: str, value: object, holds: bool, allowed: str) -> None:
     if not holds:
-        raise InvalidSetting(f"The {name} of a decision is none.", allowed=allowed, got=str(value))
+        got = printable(str(value)[:MOST_SHOWN])
+        raise InvalidSetting(f"The {name} of a decision is none.", allowed=allowed, got=got)

@@ -111,7 +111,8 @@ class DiceModel:
             n: Curve.from_dict(values["curves"][n]) for n in EVIDENCE if n in values["curves"]
         }
         weights = {n: float(w) for n, w in values["weights"].items()}
-        if not weights or not weights.keys() <= curves.keys() or min(weights.values()) < 0:
+        known = bool(weights) and weights.keys() <= curves.keys()
+        if not known or not all(0 <= w <= 1e6 for w in weights.values()):  # NaN is not
             raise InvalidSetting(
                 "The weights of the expected Dice are damaged.", got=shown(weights)
             )

@@ -91,6 +91,8 @@ class InputModel:
         if not fits or len(numbers) != 7 or not np.isfinite(numbers).all():
             raise InvalidSetting("The input check is damaged.", got=shown(values))
         limits = {k: float(values[k]) for k in ("lowest", "margin") if k in values}
+        if not np.isfinite(list(limits.values())).all():
+            raise InvalidSetting("The input check is damaged.", got=shown(limits))
         return cls(tuple(numbers[:5]), (numbers[5], numbers[6]), image, **limits)
 
 

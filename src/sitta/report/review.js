@@ -3,6 +3,7 @@
 function sittaReview({ $, records, columns, decisions, run, began, current, next, changed }) {
   const served = location.protocol.startsWith("http");
   const FORMULA = /^['\s]*[=+\-@\uff1d\uff0b\uff0d\uff20]/u; // a spreadsheet would compute it
+  const AFTER_SEMICOLON = /;(?=['"\s]*[=+\-@\uff1d\uff0b\uff0d\uff20])/gu; // a cell begins there in some countries
   const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}]/gu;
   const key = `sitta-review ${run}`;
   const said = new Map(); // by name: decision, remark, reviewer, time
@@ -27,7 +28,7 @@ function sittaReview({ $, records, columns, decisions, run, began, current, next
       const short = { "\t": "\\t", "\n": "\\n", "\r": "\\r" }[c];
       return short ?? (code < 256 ? `\\x${hex(code, 2)}` : code < 65536 ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`);
     };
-    const text = value.replace(CONTROL, escape);
+    const text = value.replace(CONTROL, escape).replace(AFTER_SEMICOLON, ";'");
     const safe = FORMULA.test(text) ? `'${text}` : text;
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   }

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
-import os
 import zipfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sitta._version import __version__
 from sitta.data.detect import stem
+from sitta.inference.inputs import alike
 from sitta.inference.outputs import summary_csv
 from sitta.prediction.decisions import CORRECTED, FILE, to_csv
 from sitta.report.page import render
@@ -44,7 +45,8 @@ class _Sink(io.RawIOBase):
 
 def packed(entries: Sequence[Entry]) -> Iterator[bytes]:
     """The bytes of the archive, file by file."""
-    sink, records, taken = _Sink(), list[dict[str, Any]](), set[str]()
+    sink, records = _Sink(), list[dict[str, Any]]()
+    taken = _folders(entry.answer["path"] for entry in entries)
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:  # masks are packed already
         for entry in entries:
             rendering = Rendering(entry)
@@ -62,15 +64,18 @@ def packed(entries: Sequence[Entry]) -> Iterator[bytes]:
     yield sink.taken()
 
 
+def _folders(paths: Iterable[str]) -> set[str]:
+    """The folders of all files, whose names no file may have."""
+    return {alike(parent.as_posix()) for path in paths for parent in PurePosixPath(path).parents}
+
+
 def _free(path: str, ending: str, taken: set[str]) -> str:
-    """A name that no file before has."""
-    parent = os.path.dirname(path)
-    base = os.path.join(parent, stem(Path(path)))
-    name, number = base + ending, 1
-    while name.casefold() in taken:
-        number += 1
-        name = f"{base}-{number}{ending}"
-    taken.add(name.casefold())
+    """A name that no file before has, nor any folder, on file systems of every kind."""
+    base = PurePosixPath(path).with_name(stem(Path(path))).as_posix()
+    numbered = (f"{base}-{number}{ending}" for number in itertools.count(2))
+    names = itertools.chain([base + ending], numbered)
+    name = next(name for name in names if alike(name) not in taken)
+    taken.add(alike(name))
     return name
 
 

@@ -35,7 +35,7 @@ class Choice:
     def key(self) -> str:
         """For the name of a file."""
         name = re.sub(r"[^\w.-]", "-", self.mask)
-        return name if self.threshold is None else f"{name}-{self.threshold:.4g}"
+        return name if self.threshold is None else f"{name}-{self.threshold!r}"
 
 
 ADAPTED_MASK = Choice()

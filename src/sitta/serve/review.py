@@ -34,7 +34,11 @@ def decide(entry: Entry, said: dict[str, Any]) -> list[Decision]:
         review = {**entry.review, one.slice: one}
         if _says_nothing(one):
             del review[one.slice]
-        digest = hashlib.sha256(rendering.chosen(review).read_bytes()).hexdigest()
+        chosen = rendering.chosen(review)
+        for other in entry.folder.glob("chosen-*"):  # a session keeps one, not one a decision
+            if other != chosen:
+                other.unlink(missing_ok=True)
+        digest = hashlib.sha256(chosen.read_bytes()).hexdigest()
         entry.review = {n: replace(d, mask_sha256=digest) for n, d in review.items()}
     return rows(entry)
 

@@ -37,6 +37,8 @@ class Service:
         self.pool = Pool(config, workers, log)
         self.description = self.pool.start()
         self.store = open_store(self.limits, session)
+        for name in self.store.unread:
+            log(f"session: {name} cannot be read, and is left as it is")
 
     def close(self) -> None:
         """End the workers, and remove all results."""

@@ -1,13 +1,15 @@
 """Results that outlive their service: a folder that keeps images, masks, decisions and order.
 
 Each result is a folder with its arrays, its upload, and ``entry.json``, written last: a folder
-without it is what a killed service left, and is removed.
+without it is what a killed service left, and is removed. One that cannot be read is left alone:
+it may hold what a person drew.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import re
 import shutil
@@ -20,18 +22,23 @@ from typing import Any
 import numpy as np
 
 from sitta._util.files import atomic_write, remove_stale
+from sitta._util.untrusted import read_json
 from sitta.data.masks import shareable
 from sitta.data.orientation import Orientation
 from sitta.data.preprocess import InverseTransform
 from sitta.data.reading import read
-from sitta.errors import InvalidSetting, SittaError
+from sitta.errors import InvalidImage, InvalidSetting, SittaError
 from sitta.prediction.decisions import FILE, Decision, write
+from sitta.serve.errors import ApiError
 from sitta.serve.quotas import Limits
 from sitta.serve.store import Entry, Store, lock_folder
+from sitta.serve.upload import shown_path
 
 ENTRY, UPLOAD, VERSION = "entry.json", "upload", 1
+LONGEST = 2**26  # characters of an entry; a slice takes about 1,000
 MARK = ".sitta-session"  # in a folder that a session may clean up
 RESULT, WORKSPACE = re.compile(r"result-[\w-]{32}"), re.compile(r"upload-[a-z0-9_]{8}")
+SOONEST = 1e-3  # seconds from one result to the next
 BESIDE = "-"  # the group of results that are only compared with
 
 
@@ -54,8 +61,14 @@ class Kept(Entry):
 
     def _layout(self) -> Any:
         files = self.uploads
+        if not files:
+            raise ApiError(404, "no-file", "The image of this result is no longer there.")
         path = files[0] if len(files) == 1 else files[0].parent
-        image = shareable(read(path))
+        try:
+            image = shareable(read(path))
+        except InvalidImage as error:
+            what = "The image of this result can no longer be read."
+            raise ApiError(422, "bad-image", what) from error
         return dataclasses.replace(image, pixels=np.empty(0), indices=None), self.transform
 
 
@@ -85,27 +98,19 @@ class Session(Store):
             if WORKSPACE.fullmatch(path.name):
                 shutil.rmtree(path, ignore_errors=True)
         kept = [self._opened(path) for path in folder.iterdir() if RESULT.fullmatch(path.name)]
-        for name, entry in sorted((e for e in kept if e), key=lambda pair: pair[1].since):
-            self._entries[name] = entry
+        for entry in sorted(filter(None, kept), key=lambda entry: entry.since):
+            self._entries[entry.folder.name.removeprefix("result-")] = entry
 
-    def _opened(self, folder: Path) -> tuple[str, Entry] | None:
-        """The result in a folder; what is no whole one is removed."""
+    def _opened(self, folder: Path) -> Entry | None:
+        """The result in a folder; one that was never whole is removed."""
         try:
-            kept = json.loads((folder / ENTRY).read_text(encoding="utf-8"))
-            review = [Decision(**row) for row in kept["review"]]
-        except (OSError, ValueError, KeyError, SittaError):
-            shutil.rmtree(folder, ignore_errors=True)
+            if not os.path.lexists(folder / ENTRY):
+                shutil.rmtree(folder, ignore_errors=True)
+                return None
+            return _entry(folder)
+        except Exception:  # whatever someone wrote there: no result is removed for it
+            self.unread.append(folder.name)
             return None
-        return folder.name.removeprefix("result-"), Kept(
-            folder,
-            kept["answer"],
-            None,
-            since=kept["since"],
-            size=sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
-            review={one.slice: one for one in review},
-            uploads=sorted((folder / UPLOAD).iterdir()),
-            transform=_transform(kept["transform"]),
-        )
 
     def add(
         self,
@@ -119,7 +124,9 @@ class Session(Store):
         (folder / UPLOAD).mkdir(exist_ok=True)
         kept = [_linked(path, folder / UPLOAD / path.name) for path in uploads]
         transform = None if layout is None else layout[1]
-        entry = Kept(folder, answer, layout, time.time(), 0, uploads=kept, transform=transform)
+        latest = max((entry.since for entry in self._entries.values()), default=0.0)
+        since = max(time.time(), latest + SOONEST)  # their order, whatever the clock does
+        entry = Kept(folder, answer, layout, since, 0, uploads=kept, transform=transform)
         self._entries[name] = entry
         self._write(name)
 
@@ -176,6 +183,44 @@ class Session(Store):
             os.close(self._session_lock)
             self._session_lock = None
         self.root = Path(os.devnull)  # whatever is still asked for finds nothing
+
+
+def _entry(folder: Path) -> Entry:
+    """The result in a folder, which may come from anyone: it may name no other place."""
+    paths = [folder, *folder.rglob("*")]
+    if any(path.is_symlink() for path in paths):
+        raise InvalidSetting(f"{folder} holds links.")
+    text = (folder / ENTRY).read_text(encoding="utf-8")
+    kept = read_json(text, f"{folder.name}/{ENTRY}", longest=LONGEST)
+    review = [Decision(**row) for row in kept["review"]]
+    answer, since = dict(kept["answer"]), float(kept["since"])
+    if kept["version"] != VERSION or not math.isfinite(since) or not _is_answer(answer):
+        raise InvalidSetting(f"{folder} holds something else.")
+    return Kept(
+        folder,
+        {**answer, "path": shown_path(answer["path"]) or "image"},
+        None,
+        since=since,
+        size=sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
+        review={one.slice: one for one in review},
+        uploads=sorted((folder / UPLOAD).iterdir()),
+        transform=_transform(kept["transform"]),
+    )
+
+
+def _is_answer(answer: dict[str, Any]) -> bool:
+    """Whether it has what routes take from it, as they take it."""
+    shape, classes = answer["shape"], answer["classes"]
+    texts = [answer["path"], answer["name"], answer["activation"], *classes]
+    numbers = [answer["slices"], *shape]
+    return (
+        isinstance(classes, list)
+        and isinstance(shape, list)
+        and len(shape) >= 2
+        and all(isinstance(text, str) for text in texts)
+        and all(isinstance(n, int) and 0 < n <= LONGEST for n in numbers)
+        and isinstance(answer["rows"], list)
+    )
 
 
 def _linked(source: Path, target: Path) -> Path:

@@ -58,6 +58,7 @@ class Store:
         self.limits = limits
         self.root, self._lock = _own_folder()
         self._entries: dict[str, Entry] = {}  # oldest first
+        self.unread: list[str] = []  # folders of results that cannot be read
 
     def __len__(self) -> int:
         return len(self._entries)

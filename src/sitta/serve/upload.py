@@ -112,7 +112,7 @@ async def _unpacked(form: FormData, folder: Path) -> Upload:
         files.append(path)
     name = _tail(uploads[0].filename or "") if len(uploads) == 1 else SERIES
     name = name or "image"
-    shown = _shown_path(fields.get("path", "")) or name
+    shown = shown_path(fields.get("path", "")) or name
     return Upload(files, name, shown, fields, _settings(fields.get("settings", "")))
 
 
@@ -141,10 +141,19 @@ def _tail(name: str) -> str:
     return "".join(c for c in last if c.isprintable())[-NAME_LENGTH:].strip()
 
 
-def _shown_path(path: str) -> str:
-    """A client's path as it may be shown, and begin the name of a file below a folder."""
+def shown_path(path: str) -> str:
+    """A client's path as it may be shown, and begin the name of a file below a folder.
+
+    Of one that is too long, the last folders are kept whole: half of a name may be ``..``.
+    """
     parts = (re.sub(r'[<>:"|?*]', "_", _tail(part)) for part in re.split(r"[/\\]", path))
-    return "/".join(part for part in parts if part.strip(". "))[-MOST_PATH:].strip("/")
+    kept, room = list[str](), MOST_PATH
+    for part in reversed([part for part in parts if part.strip(". ")]):
+        room -= len(part) + 1
+        if room < 0:
+            break
+        kept.insert(0, part)
+    return "/".join(kept)
 
 
 def _save(source: BinaryIO, path: Path) -> None:

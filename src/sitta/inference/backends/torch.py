@@ -66,6 +66,7 @@ def from_factory(
     """
     factory, arguments = _imported(name, folder or Path()), arguments or {}
     _require_callable(factory, name, arguments)
+    _require_builder(name, factory)
     try:
         model = factory(**copy.deepcopy(dict(arguments)))
     except Exception as error:
@@ -110,6 +111,21 @@ def _missing(signature: inspect.Signature) -> str:
         and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
     ]
     return ", ".join(named) or "..."
+
+
+def _require_builder(name: str, factory: Any) -> None:
+    """Refuse functions of Python and torch: a profile of others could call any, such as a shell.
+
+    None of them returns a trained network; classes of layers do.
+    """
+    package = name.rpartition(":")[0].partition(".")[0]
+    is_layer = isinstance(factory, type) and issubclass(factory, nn.Module)
+    if package in {*sys.stdlib_module_names, "torch", "numpy"} and not is_layer:
+        raise InvalidSetting(
+            f"{name} is no factory: '{package}' builds no network.",
+            allowed=FACTORY,
+            fix="if it is a file of yours, name it so: file.py:function",
+        )
 
 
 def _imported(name: str, folder: Path) -> Any:

@@ -20,6 +20,7 @@ from sitta.models.profile.errors import ProfileError
 VERSION = 1
 MOST_CLASSES = 1023  # with the background, as many as a card may hold
 LONGEST = 10_000  # characters of a text
+LONGEST_NAME = 200  # characters of the name of a class, which messages and tables repeat
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 SHARE = Constraint("a share", low=0, below=1)
 PROBABILITY = Constraint("a probability", above=0, below=1)
@@ -56,6 +57,10 @@ class Entry:
 
 def _text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip()) and len(value) <= LONGEST
+
+
+def _name(value: Any) -> bool:
+    return _text(value) and len(value) <= LONGEST_NAME
 
 
 def _free_text(value: Any) -> bool:
@@ -155,7 +160,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("fill_holes", "postprocess", "fill holes", NAMES, _all_or_names),
 )
 OF_CLASS: tuple[Entry, ...] = (
-    Entry("name", "classes", "", TEXT, _text),
+    Entry("name", "classes", "", f"text of at most {LONGEST_NAME} characters", _name),
     Entry(
         "colour",
         "classes",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sitta._util.untrusted import shown
 from sitta.models.profile.entries import SOURCES
 from sitta.models.profile.errors import ProfileError
 
 if TYPE_CHECKING:
     from sitta.models.profile.record import Profile
+
+LONGEST_LIST = 500  # characters of the names of classes, in a message
 
 
 def check_source(profile: Profile) -> None:
@@ -63,8 +66,8 @@ def check_classes(profile: Profile) -> None:
         unknown = [one for one in ([] if isinstance(value, bool) else value) if one not in seen]
         if unknown:
             raise ProfileError(
-                f"There is no class {unknown[0]!r}.",
+                f"There is no class {shown(unknown[0])}.",
                 "postprocess",
                 name,
-                allowed=", ".join(profile.names) or "true, or names of [[classes]]",
+                allowed=", ".join(profile.names)[:LONGEST_LIST] or "true, or names of [[classes]]",
             )
