@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from sitta._version import DISTRIBUTION
+
 
 class SittaError(Exception):
     """Base of every error that a user can cause and can mend.
@@ -67,5 +69,5 @@ def is_out_of_memory(error: BaseException) -> bool:
 def pip_line(extra: str = "") -> str:
     """The command that installs Sitta with an extra: editable in a clone, else by name."""
     in_clone = (Path(__file__).resolve().parents[2] / "pyproject.toml").is_file()
-    options, project = ("-e ", ".") if in_clone else ("", "sitta")
+    options, project = ("-e ", ".") if in_clone else ("", DISTRIBUTION)
     return f"pip install {options}" + (f"'{project}[{extra}]'" if extra else project)
