@@ -128,7 +128,9 @@ def test_ci_runs_the_two_commands_of_the_readme_and_the_fuzzer_in_one_clone():
     assert commands == ["make demo", "make fuzz FUZZ_SECONDS=60", "make test"]
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["demo", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["demo", "--help"], ["doctor", "--help"]]
+)
 def test_help_answers_without_anything_heavy(words):
     code = f"import sys; sys.argv = ['sitta', *{words}]; from sitta.cli import main; main()"
     heavy = "{'torch', 'numpy', 'monai', 'scipy', 'pandas', 'matplotlib', 'PIL', 'jinja2'}"
