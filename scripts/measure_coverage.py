@@ -1,12 +1,13 @@
 """Which lines of src the tests run, in all processes that they start: ``make coverage``.
 
-Writes the total and its date to docs/coverage.json, which the documentation shows. Takes twice as
-long as the tests alone, so it is no part of ``make test``.
+Writes the total and its date to docs/coverage.json, and the total to the badge of the README.
+Takes much longer than the tests alone, so it is no part of ``make test``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from datetime import date
@@ -19,7 +20,8 @@ LEAST = 95  # percent of the lines of src
 
 def run(*words: str) -> int:
     """A command of coverage.py."""
-    return subprocess.run([sys.executable, "-m", "coverage", *words], cwd=ROOT).returncode
+    command = [sys.executable, "-m", "coverage", *words]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode  # noqa: S603
 
 
 def summary(report: dict[str, dict[str, float]], day: str) -> dict[str, object]:
@@ -27,6 +29,11 @@ def summary(report: dict[str, dict[str, float]], day: str) -> dict[str, object]:
     totals = report["totals"]
     percent = int(10 * totals["percent_covered"]) / 10  # never rounded up
     return {"date": day, "percent": percent, "lines": totals["num_statements"]}
+
+
+def badge(text: str, found: dict[str, object]) -> str:
+    """The README with the number in the badge that it has."""
+    return re.sub(r"(/badge/coverage-)[\d.]+(%25)", rf"\g<1>{found['percent']}\2", text)
 
 
 def main() -> int:
@@ -38,11 +45,13 @@ def main() -> int:
     run("report", "--skip-covered", "--sort=miss")
     report = json.loads((ROOT / ".coverage.json").read_text("utf-8"))
     found = summary(report, date.today().isoformat())
-    print(f"coverage: {found['percent']} % of {found['lines']} lines; at least {LEAST} % are asked for")
+    print(f"coverage: {found['percent']} % of {found['lines']} lines; the least is {LEAST} %")
     if failed:
         print("coverage: tests failed, so the number is not kept")
         return failed
     SHOWN.write_text(json.dumps(found) + "\n", "utf-8")
+    readme = ROOT / "README.md"
+    readme.write_text(badge(readme.read_text("utf-8"), found), "utf-8")
     return int(report["totals"]["percent_covered"] < LEAST)
 
 

@@ -78,7 +78,9 @@ def build(place: Place, pins: Path) -> Path:
         packed.extractall(place.folder / "unpacked", filter="data")
     (unpacked,) = (place.folder / "unpacked").iterdir()
     (wheel,) = built(place, unpacked, "wheel", "*.whl")
-    missing = set(tracked()) - {n for n in zipfile.ZipFile(wheel).namelist() if "dist-info" not in n}
+    missing = set(tracked()) - {
+        n for n in zipfile.ZipFile(wheel).namelist() if "dist-info" not in n
+    }
     if missing:
         sys.exit(f"wheel-test: the wheel lacks {', '.join(sorted(missing)[:10])}")
     return wheel
@@ -141,7 +143,9 @@ def service(place: Place) -> Iterator[str]:
                 check(process.poll() is None, "the service ended")
                 check(time.monotonic() - began < 120, "the service is not ready after two minutes")
                 time.sleep(0.2)
-        print(f"wheel-test: {time.monotonic() - began:5.1f} s  sitta serve, until ready", flush=True)
+        print(
+            f"wheel-test: {time.monotonic() - began:5.1f} s  sitta serve, until ready", flush=True
+        )
         yield address
     finally:
         process.terminate()

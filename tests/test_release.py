@@ -1,6 +1,5 @@
 """What a release needs: citation, changelog, workflows, forms, and the scripts behind them."""
 
-import json
 import re
 import shlex
 import tomllib
@@ -10,9 +9,9 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
+from scripts import measure_coverage, tag_check, wheel_test
 
 import sitta
-from scripts import measure_coverage, tag_check, wheel_test
 from tests import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

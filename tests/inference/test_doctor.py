@@ -52,6 +52,8 @@ def test_a_machine_on_which_all_works():
 def test_what_is_shown_has_every_section_and_whole_pip_lines(monkeypatch, as_package):
     monkeypatch.setattr(distribution, "_installed", lambda name: None)
     monkeypatch.setattr(distribution.metadata, "requires", lambda name: ["a; extra == 'dicom-seg'"])
+    monkeypatch.setattr(doctor, "_devices", lambda torch, findings: ["cpu"])
+    monkeypatch.setattr(doctor, "_threads", lambda torch, findings: {"cores": 2})
     shown = sitta_command("doctor", COLUMNS="60").stdout
     for word in ("versions", "devices", "threads", "memory", "folders", "zoo", "extras"):
         assert re.search(rf"^{word}$", shown, re.MULTILINE), word
