@@ -32,8 +32,12 @@ def summary(report: dict[str, dict[str, float]], day: str) -> dict[str, object]:
 
 
 def badge(text: str, found: dict[str, object]) -> str:
-    """The README with the number in the badge that it has."""
-    return re.sub(r"(/badge/coverage-)[\d.]+(%25)", rf"\g<1>{found['percent']}\2", text)
+    """The README with the number and its day as the last badge of its line."""
+    image = f"https://img.shields.io/badge/coverage-{found['percent']}%25-blue"
+    alt = f"coverage {found['percent']} % on {found['date']}"
+    shown = f" [![{alt}]({image})](docs/coverage.json)"
+    text = re.sub(r" \[!\[coverage [^\n]*?\(docs/coverage\.json\)", "", text)
+    return re.sub(r"^(\[!\[.+)$", lambda line: line[1] + shown, text, count=1, flags=re.MULTILINE)
 
 
 def main() -> int:

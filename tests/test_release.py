@@ -1,5 +1,6 @@
 """What a release needs: citation, changelog, workflows, forms, and the scripts behind them."""
 
+import json
 import re
 import shlex
 import tomllib
@@ -197,6 +198,26 @@ def test_the_package_that_is_tested_must_hold_every_file():
         pytest.skip("not a git checkout")
     assert "sitta/models/weights/SHA256SUMS" in listed
     assert "sitta/py.typed" in listed
+
+
+def test_the_readme_shows_the_coverage_that_was_measured():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    kept = measure_coverage.SHOWN
+    if not kept.is_file():
+        assert "/badge/coverage-" not in text
+        return
+    found = json.loads(kept.read_text("utf-8"))
+    assert found["percent"] >= measure_coverage.LEAST
+    assert date.fromisoformat(found["date"])
+    assert measure_coverage.badge(text, found) == text
+
+
+def test_a_badge_is_added_once_and_then_replaced():
+    text = "# A\n\n[![x](y)](z)\n\nText\n"
+    first = measure_coverage.badge(text, {"percent": 95.1, "date": "2026-01-02"})
+    second = measure_coverage.badge(first, {"percent": 96.2, "date": "2026-03-04"})
+    assert first.splitlines()[2].startswith("[![x](y)](z) [![coverage 95.1 % on 2026-01-02](http")
+    assert second == first.replace("95.1", "96.2").replace("2026-01-02", "2026-03-04")
 
 
 def test_coverage_is_never_rounded_up():
