@@ -74,8 +74,8 @@ def _torch(findings: list[Finding]) -> Any:
         what = "torch is missing. Only exported graphs (.onnx) can be run."
         findings.append(Finding(PROBLEM, what, fix))
     except (ImportError, OSError) as error:  # a library of it is missing or does not fit
-        reason = str(error).splitlines()[0]
-        what = f"torch is installed and cannot be loaded: {reason}"
+        reason = str(error).partition("\n")[0]
+        what = f"torch is installed and cannot be loaded: {reason}."
         findings.append(Finding(PROBLEM, what, f"install it again, as {TORCH_PAGE} says"))
     else:
         return torch
