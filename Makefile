@@ -16,7 +16,7 @@ $(shell rm -f .venv/created)
 endif
 endif
 
-.PHONY: demo test check pytest fuzz lock audit bench-smoke speed clean
+.PHONY: demo test check pytest quick coverage wheel-test dist tag-check fuzz lock audit bench-smoke speed clean
 
 demo: .venv/installed  ## adapt a small trained model to images of three unseen scanners
 	@echo "demo: adapts a model to phantom images of three unseen sites and draws the result"
@@ -37,6 +37,25 @@ check: .venv/installed-dev
 pytest: .venv/installed-dev
 	@echo "test: runs every test and every example in the documentation"
 	$(BIN)/pytest
+
+quick: .venv/installed-dev  ## the tests that start no process, train nothing and open no browser
+	@$(BIN)/pytest -m quick
+
+coverage: .venv/installed-dev  ## lines that the tests run; writes the number that docs show
+	@echo "coverage: runs every test and measures the lines of src that they reach"
+	@$(BIN)/python scripts/measure_coverage.py
+
+TORCH ?=
+wheel-test:  ## install the package outside the clone, with PYTHON and TORCH=2.8.0 or newest, and use it
+	@echo "wheel-test: builds, installs and uses the package in a clean environment"
+	@$(PYTHON) scripts/wheel_test.py --torch '$(TORCH)'
+
+dist: .venv/installed-dev  ## the sdist and the wheel of a release
+	@rm -rf dist
+	@$(BIN)/hatchling build -d dist
+
+tag-check: .venv/installed-dev  ## whether TAG=v1.2.3 is the version of the package and of the changelog
+	@$(BIN)/python scripts/tag_check.py "$$TAG"
 
 FUZZ_SECONDS ?= 600
 FUZZ_SEED ?= 0

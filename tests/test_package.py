@@ -13,6 +13,7 @@ import torch
 from packaging.version import Version
 
 import sitta
+from sitta._version import DISTRIBUTION
 from sitta.cli import main
 from sitta.data import phantom
 from tests import ROOT
@@ -127,7 +128,9 @@ def test_ci_runs_the_two_commands_of_the_readme_and_the_fuzzer_in_one_clone():
     assert commands == ["make demo", "make fuzz FUZZ_SECONDS=60", "make test"]
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["demo", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["demo", "--help"], ["doctor", "--help"]]
+)
 def test_help_answers_without_anything_heavy(words):
     code = f"import sys; sys.argv = ['sitta', *{words}]; from sitta.cli import main; main()"
     heavy = "{'torch', 'numpy', 'monai', 'scipy', 'pandas', 'matplotlib', 'PIL', 'jinja2'}"
@@ -157,8 +160,8 @@ def test_help_is_fast():
 
 
 def test_the_command_is_the_function_that_tests_call():
-    (command,) = entry_points(group="console_scripts", name="sitta")
-    assert command.load() is main
+    commands = entry_points(group="console_scripts", name="sitta")
+    assert {command.load() for command in commands} == {main}  # an old clone has two of them
 
 
 def test_version_is_one_place():
@@ -168,6 +171,7 @@ def test_version_is_one_place():
     assert done.stdout.strip() == f"sitta {sitta.__version__}"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" not in project["project"]
+    assert project["project"]["name"] == DISTRIBUTION
     home = ROOT / project["tool"]["hatch"]["version"]["path"]
     homes = [path for path in (ROOT / "src").rglob("*.py") if "__version__ =" in path.read_text()]
     assert homes == [home]

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from sitta._version import DISTRIBUTION
+
 
 class SittaError(Exception):
     """Base of every error that a user can cause and can mend.
@@ -72,8 +74,13 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(said in str(error).lower() for said in words)
 
 
+def clone() -> Path | None:
+    """Folder of the clone that this code runs from; None if it is installed as a package."""
+    root = Path(__file__).resolve().parents[2]
+    return root if (root / "pyproject.toml").is_file() else None
+
+
 def pip_line(extra: str = "") -> str:
     """The command that installs Sitta with an extra: editable in a clone, else by name."""
-    in_clone = (Path(__file__).resolve().parents[2] / "pyproject.toml").is_file()
-    options, project = ("-e ", ".") if in_clone else ("", "sitta")
+    options, project = ("-e ", ".") if clone() else ("", DISTRIBUTION)
     return f"pip install {options}" + (f"'{project}[{extra}]'" if extra else project)

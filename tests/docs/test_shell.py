@@ -240,8 +240,9 @@ def test_commands_that_are_not_run_name_what_exists(page, line):
 def check_pip(words, project, line):
     """Extras exist, a clone is installed editable, and constraints are a file of the clone."""
     for word in words:
-        if extras := re.fullmatch(r"(?:\.|sitta)\[(.+)\]", word):
+        if extras := re.fullmatch(r"(?:\.|sitta-seg)\[(.+)\]", word):
             assert set(extras[1].split(",")) <= set(project["optional-dependencies"]), line
+        assert not re.match(r"sitta(\[|=|$)", word), f"{line}: that is another project"
         if word.startswith(".") and "--no-deps" not in words:
             assert "-e" in words, f"{line}: a clone is installed with -e"
     if "-c" in words:

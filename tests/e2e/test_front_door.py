@@ -119,8 +119,8 @@ def test_only_the_benchmark_needs_pandas_and_scipy(tmp_path):
 def test_the_line_that_installs_an_extra_depends_on_the_place(monkeypatch, tmp_path):
     assert errors.pip_line("ray") == "pip install -e '.[ray]'"
     monkeypatch.setattr(errors, "__file__", str(tmp_path / "site-packages" / "sitta" / "errors.py"))
-    assert errors.pip_line("ray") == "pip install 'sitta[ray]'"
-    assert errors.pip_line() == "pip install sitta"
+    assert errors.pip_line("ray") == "pip install 'sitta-seg[ray]'"
+    assert errors.pip_line() == "pip install sitta-seg"
 
 
 @pytest.mark.parametrize(

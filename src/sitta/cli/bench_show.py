@@ -149,9 +149,11 @@ def _about(results: Path, rows: pd.DataFrame) -> dict[str, Any]:
     from importlib.metadata import version
     from platform import python_version
 
+    from sitta._version import __version__
+
     counted = rows.drop_duplicates(["task", "target", "image", "slice"])
     sizes = counted.groupby(["task", "target"], sort=False).size()
-    versions = {name: version(name) for name in ("sitta", "torch")}
+    versions = {"sitta": __version__, "torch": version("torch")}
     plan = results / "plan.toml"
     return {
         "Images": {f"{task}/{name}": str(count) for (task, name), count in sizes.items()},

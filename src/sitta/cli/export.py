@@ -39,16 +39,21 @@ def export(
     target: Annotated[
         str, typer.Option(help="cpu: wide convolutions with fewer products; any: as they are.")
     ] = "cpu",
+    winograd: Annotated[bool | None, typer.Option("--winograd/--no-winograd", hidden=True)] = None,
     overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,
 ) -> None:
     """Write a model with all members of InTEnt as one ONNX file, checked against torch."""
+    from sitta._util.deprecation import EXPORT_OPTION
     from sitta.errors import InvalidSetting
     from sitta.export import export_onnx, require
     from sitta.inference import load_model
     from sitta.inference.loading import is_graph
 
     require(out, overwrite)
+    if winograd is not None:
+        say(f"sitta: {EXPORT_OPTION}", err=True)
+        target = "cpu" if winograd else "any"
     words = [*(settings or []), *([f"lambdas={lambdas}"] if lambdas else [])]
     chosen = o.method_settings("intent", words, strategy=strategy, step=step)
     if is_graph(model):

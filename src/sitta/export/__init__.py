@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sitta._util.deprecation import EXPORT_WINOGRAD
 from sitta._util.names import unknown_name
 from sitta.errors import InvalidSetting, MissingExtra
 
@@ -82,6 +83,9 @@ def export_onnx(
     from sitta.export.build import NOT_KEPT, write
     from sitta.export.passes import TARGETS
 
+    if "winograd" in settings:
+        EXPORT_WINOGRAD.warn()
+        target = "cpu" if settings.pop("winograd") else "any"
     useless = [name for name in NOT_KEPT if name in settings]
     if useless:
         raise InvalidSetting(f"A graph has no use for {', '.join(useless)}.", fix="leave it out")
