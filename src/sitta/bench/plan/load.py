@@ -160,7 +160,12 @@ def _task(table: TaskTable, name: str, root: Path, images: int) -> Task:
         with at("sources", number):
             _require("domain", source, table.domains)
     images = table.images_per_target or images
-    return Task(name, tuple(domains), preprocess, images, table.note, table.sources)
+    if not table.classes:
+        raise PlanError(
+            "A task needs a class.", "classes", allowed='such as ["cord", "grey matter"]'
+        )
+    about = (images, table.note, table.sources, table.classes)
+    return Task(name, tuple(domains), preprocess, *about)
 
 
 def _check_name(name: str) -> None:

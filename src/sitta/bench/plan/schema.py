@@ -89,6 +89,14 @@ def _strategy(name: str) -> str:
     return name
 
 
+def _class_name(name: str) -> str:
+    if not name.strip() or set(name) & {"=", ";"}:
+        raise InvalidSetting(
+            "That is no name for a class.", allowed="text without = and ;", got=repr(name)
+        )
+    return name
+
+
 List = Annotated[  # TOML has lists
     tuple[T, ...], Field(strict=False, max_length=MOST), AfterValidator(_distinct)
 ]
@@ -97,6 +105,7 @@ Repeats = Annotated[int, Field(ge=1, le=MOST)]
 Seed = Annotated[int, Field(ge=0, le=SEED.high)]
 Lambdas = Annotated[List[float], AfterValidator(_lambdas)]
 Strategies = List[Annotated[str, AfterValidator(_strategy)]]
+ClassName = Annotated[str, AfterValidator(_class_name)]
 
 
 class Training(Table, extra="allow"):
@@ -130,6 +139,7 @@ class TaskTable(Table, extra="allow"):
     sources: List[str] | None = None  # domains that models are trained on; all if not given
     folder: str | None = None
     masks: str = "masks"
+    classes: List[ClassName] = ("foreground",)  # names of what the masks hold, from 1 on
     images_per_target: Count | None = None
     note: str = ""
 
@@ -226,6 +236,7 @@ class Task:
     images_per_target: int = 40  # size of the seeded draw, on which costly methods are run
     note: str = ""  # kept in checkpoints
     sources: tuple[str, ...] | None = None  # domains that models are trained on; None is all
+    classes: tuple[str, ...] = ("foreground",)  # of its masks, from 1 on
 
     def domain(self, name: str) -> Domain:
         """One of its domains."""
@@ -264,7 +275,8 @@ class Plan:
         """How a model is trained."""
         task, way = self.task(model.task), self.trainings[model.training]
         domain, recipe = task.domain(model.source), way.recipe_of(model.repeat)
-        return TrainingJob(domain, recipe, task.preprocess, way.preset, note=task.note)
+        how = (domain, recipe, task.preprocess, way.preset, task.classes)
+        return TrainingJob(*how, note=task.note)
 
     def fixed(self) -> dict[str, Any]:
         """What two runs in one folder must have in common; more methods or domains are fine."""
@@ -281,6 +293,10 @@ class Plan:
                 "preprocess": task.preprocess.as_dict(),
                 "images_per_target": task.images_per_target,
             }
+            if (
+                len(task.classes) > 1
+            ):  # results of one class are as they were before there were more
+                settings[f"tasks.{task.name}"]["classes"] = list(task.classes)
             for domain in task.domains:  # a folder may serve two tasks, with other masks
                 settings[f"images of {task.name}/{domain.name}"] = _fingerprint(domain)
         return settings
