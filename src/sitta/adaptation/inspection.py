@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from torch import nn
 
 from sitta.adaptation import methods
+from sitta.core.calibrated_statistics import calibrated_layers
 from sitta.core.census import Census, census
+from sitta.core.twin import unwrap
+from sitta.prediction.calibration import calibration_of
 
 SPARSE = 4  # convolutions for each layer with running statistics: usual networks have one or two
 
@@ -47,7 +50,16 @@ def inspect(model: nn.Module) -> Inspection:
     """
     layers = census(model)
     problems = {name: kind.problem(layers) for name, kind in methods().items()}
-    return Inspection(layers, problems, tuple(_warnings(layers)))
+    warnings = [*_warnings(layers)]
+    if measurable := calibrated_layers(model):
+        known = calibration_of(unwrap(model))
+        if known is not None and known.statistics:
+            problems["adapt"] = ""
+        warnings.append(
+            f"Experimental: {len(measurable)} layers keep no statistics. sitta calibrate measures "
+            "those of in-domain images, and Adapt mixes them in. Lambda 0 is the model as trained."
+        )
+    return Inspection(layers, problems, tuple(warnings))
 
 
 def _warnings(layers: Census) -> Iterator[str]:

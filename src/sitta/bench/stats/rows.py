@@ -107,7 +107,7 @@ def each_class(rows: pd.DataFrame) -> pd.DataFrame:
 
     The Dice is that of the class; other metrics and scores stay those of the whole mask.
     """
-    several = rows[rows[BY_CLASS] != ""]
+    several = rows[rows[BY_CLASS].fillna("") != ""]
     listed = several.assign(pair=several[BY_CLASS].str.split("; ")).explode("pair")
     if listed.empty:
         return several
