@@ -56,7 +56,8 @@ class Adapt(Method):
     H alone.
 
     InstanceNorm and GroupNorm keep no statistics. Experimental: a calibration has those of
-    in-domain images, and members at lambda 0 (the model as trained), 0.2 and 0.4 mix them in. A member whose mask has a Dice below 0.7 with the model as trained does not count.
+    in-domain images, and members at lambda 0 (the model as trained), 0.2 and 0.4 mix them in. A
+    member whose mask has a Dice below 0.7 with the model as trained does not count.
 
     Attributes:
         budget: ``adaptive`` runs lambda 1 and 0 first, and the other members only for images on
