@@ -19,7 +19,7 @@ from sitta.bench.plan.images import images
 from sitta.bench.plan.request import MethodRequest
 from sitta.bench.plan.schema import Plan
 from sitta.bench.run.measure import Metrics, measure
-from sitta.bench.stats.rows import BY_CLASS, COLUMNS, TRUST
+from sitta.bench.stats.rows import BY_CLASS, COLUMNS, TRUST, text_of
 from sitta.bench.variant import ORACLE, Variant
 from sitta.core.members import grid
 from sitta.data.samples import Samples
@@ -127,4 +127,4 @@ def _table(plan: Plan, cell: Cell, rows: Rows) -> pd.DataFrame:
     variant = cell.request.variant(plan.step)
     where = {**asdict(cell.model), "target": cell.target, **variant.columns}
     table = pd.DataFrame([{**where, **row} for row in rows], columns=list(COLUMNS))
-    return table.fillna({BY_CLASS: ""})
+    return table.assign(**{BY_CLASS: text_of(table)})

@@ -89,7 +89,12 @@ def read(path: Path) -> pd.DataFrame:
     if lacking:
         raise SittaError(f"{path} is not a table of results: no column {', '.join(lacking)}.")
     rows = rows.reindex(columns=list(COLUMNS))  # a score that is newer than the rows is not known
-    return rows.fillna({BY_CLASS: ""})
+    return rows.assign(**{BY_CLASS: text_of(rows)})
+
+
+def text_of(rows: pd.DataFrame) -> pd.Series:
+    """The column of classes as text, empty where there is none."""
+    return rows[BY_CLASS].astype("str").fillna("")
 
 
 def by_class(dice: Mapping[str, float]) -> str:
@@ -107,10 +112,10 @@ def each_class(rows: pd.DataFrame) -> pd.DataFrame:
 
     The Dice is that of the class; other metrics and scores stay those of the whole mask.
     """
-    several = rows[rows[BY_CLASS].fillna("") != ""]
-    listed = several.assign(pair=several[BY_CLASS].str.split("; ")).explode("pair")
-    if listed.empty:
+    several = rows[text_of(rows) != ""]
+    if several.empty:
         return several
+    listed = several.assign(pair=several[BY_CLASS].str.split("; ")).explode("pair")
     names = listed["pair"].str.rpartition("=")
     task = listed["task"] + ": " + names[0]
     apart = listed.assign(task=task, dice=names[2].astype(float), **{BY_CLASS: ""})
