@@ -2,6 +2,10 @@
 
 import csv
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import nibabel
 import numpy as np
@@ -259,6 +263,30 @@ def test_a_run_has_scores_a_report_and_goes_on_where_it_was(tmp_path):
     assert again.counts == {"done": 1, "skipped": 1, "failed": 0}
 
 
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    path = folder(tmp_path / "model")
+    source, out = cases(tmp_path / "in", count=8), tmp_path / "out"
+    line = ["predict", f"nnunet:{path}", str(source), "-o", str(out), "--trust-checkpoint"]
+    process = subprocess.Popen([sys.executable, "-m", "sitta", *line], stderr=subprocess.DEVNULL)
+    while process.poll() is None and not list((out / "masks").glob("*.nii.gz")):
+        time.sleep(0.02)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert not (out / "summary.csv").exists()
+    done = predict_folder(Request(f"nnunet:{path}"), [source], out, trust_checkpoint=True)
+    assert done.counts["failed"] == 0
+    assert 1 <= done.counts["skipped"] < 8 == done.counts["done"] + done.counts["skipped"]
+    assert len(list((out / "masks").iterdir())) == 8
+
+
+def test_instance_norm_runs_from_the_command_line_as_nnunet(tmp_path):
+    path = folder(tmp_path / "model", norm="instance", mirror=())
+    source = cases(tmp_path / "in")
+    request = Request(f"nnunet:{path}", "source")
+    done = predict_folder(request, [source], tmp_path / "out", trust_checkpoint=True)
+    assert done.counts == {"done": 1, "skipped": 0, "failed": 0}, done.failures
+
+
 def test_what_cannot_be_is_said_before_anything_is_predicted(tmp_path):
     path = folder(tmp_path / "model", mirror=())
     source = cases(tmp_path / "in")
@@ -278,7 +306,7 @@ def test_what_cannot_be_is_said_before_anything_is_predicted(tmp_path):
     with pytest.raises(InvalidSetting, match="scan0_0001"):
         predict_folder(Request(f"nnunet:{two}"), [source], out, **trust)
     none = folder(tmp_path / "instance", norm="instance")
-    with pytest.raises(UnsupportedModel, match="InstanceNorm"):
+    with pytest.raises(UnsupportedModel, match=r"InstanceNorm[\s\S]*--method source"):
         predict_folder(Request(f"nnunet:{none}"), [source], out, **trust)
     assert not (out / "masks").exists()
 
