@@ -161,10 +161,9 @@ def _task(table: TaskTable, name: str, root: Path, images: int) -> Task:
             _require("domain", source, table.domains)
     images = table.images_per_target or images
     if not table.classes:
-        raise PlanError(
-            "A task needs a class.", "classes", allowed='such as ["cord", "grey matter"]'
-        )
-    about = (images, table.note, table.sources, table.classes)
+        allowed = 'such as ["cord", "grey matter"]'
+        raise PlanError("A task needs a class.", "classes", allowed=allowed)
+    about = (images, table.note, table.public, table.sources, table.classes)
     return Task(name, tuple(domains), preprocess, *about)
 
 

@@ -20,7 +20,7 @@ from sitta.core.integration import STRATEGIES, shared_strategies
 from sitta.data.domains import Domain
 from sitta.data.preprocess import Preprocess
 from sitta.errors import InvalidSetting
-from sitta.inference.loading import find_profile
+from sitta.inference.loading import UNNAMED, find_profile
 from sitta.training import Job as TrainingJob
 from sitta.training import Recipe
 
@@ -139,9 +139,10 @@ class TaskTable(Table, extra="allow"):
     sources: List[str] | None = None  # domains that models are trained on; all if not given
     folder: str | None = None
     masks: str = "masks"
-    classes: List[ClassName] = ("foreground",)  # names of what the masks hold, from 1 on
+    classes: List[ClassName] = UNNAMED  # names of what the masks hold, from 1 on
     images_per_target: Count | None = None
     note: str = ""
+    public: bool = False  # the images are public: calibrations may keep shapes of few subjects
 
 
 class MembersTable(Table):
@@ -235,8 +236,9 @@ class Task:
     preprocess: Preprocess
     images_per_target: int = 40  # size of the seeded draw, on which costly methods are run
     note: str = ""  # kept in checkpoints
+    public: bool = False
     sources: tuple[str, ...] | None = None  # domains that models are trained on; None is all
-    classes: tuple[str, ...] = ("foreground",)  # of its masks, from 1 on
+    classes: tuple[str, ...] = UNNAMED  # of its masks, from 1 on
 
     def domain(self, name: str) -> Domain:
         """One of its domains."""
@@ -276,7 +278,7 @@ class Plan:
         task, way = self.task(model.task), self.trainings[model.training]
         domain, recipe = task.domain(model.source), way.recipe_of(model.repeat)
         how = (domain, recipe, task.preprocess, way.preset, task.classes)
-        return TrainingJob(*how, note=task.note)
+        return TrainingJob(*how, note=task.note, public=task.public)
 
     def fixed(self) -> dict[str, Any]:
         """What two runs in one folder must have in common; more methods or domains are fine."""
@@ -293,9 +295,7 @@ class Plan:
                 "preprocess": task.preprocess.as_dict(),
                 "images_per_target": task.images_per_target,
             }
-            if (
-                len(task.classes) > 1
-            ):  # results of one class are as they were before there were more
+            if task.classes != UNNAMED:  # else as before there were classes
                 settings[f"tasks.{task.name}"]["classes"] = list(task.classes)
             for domain in task.domains:  # a folder may serve two tasks, with other masks
                 settings[f"images of {task.name}/{domain.name}"] = _fingerprint(domain)
