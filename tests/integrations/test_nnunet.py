@@ -264,13 +264,15 @@ def test_a_run_has_scores_a_report_and_goes_on_where_it_was(tmp_path):
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
-    path = folder(tmp_path / "model")
+    path = folder(tmp_path / "model", mirror=())
     source, out = cases(tmp_path / "in", count=8), tmp_path / "out"
     line = ["predict", f"nnunet:{path}", str(source), "-o", str(out), "--trust-checkpoint"]
     process = subprocess.Popen([sys.executable, "-m", "sitta", *line], stderr=subprocess.DEVNULL)
-    while process.poll() is None and not list((out / "masks").glob("*.nii.gz")):
-        time.sleep(0.02)
-    process.kill()
+    try:
+        while process.poll() is None and not list((out / "masks").glob("*.nii.gz")):
+            time.sleep(0.02)
+    finally:
+        process.kill()
     assert process.wait() == -signal.SIGKILL
     assert not (out / "summary.csv").exists()
     done = predict_folder(Request(f"nnunet:{path}"), [source], out, trust_checkpoint=True)

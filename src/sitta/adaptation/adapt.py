@@ -123,7 +123,7 @@ class Adapt(Method):
 
     def depths(self, layers: int) -> list[int] | None:
         """How many of so many layers stay at source statistics, of each member; None: none do."""
-        return [*[0] * (len(GRID) - 1), layers // SPLIT] if self.is_split else None
+        return _split(layers) if self.is_split else None
 
     def _take_statistics(self) -> None:
         """Statistics of the calibration, if the model keeps none."""
@@ -146,7 +146,7 @@ class Adapt(Method):
             more |= self.budget == "full"
         rest = ends.new_zeros(len(ORDER) - len(ENDS), *ends.shape[1:])
         if more.any():
-            depths = self.depths(layers)[-len(rest) :]
+            depths = _split(layers)[-len(rest) :]
             lambdas = (*INNER, 0.0)
             part, _ = member_logits_chunked(twin, images[more], lambdas, depths=depths, **run)  # type: ignore[arg-type]
             rest[:, more] = part
@@ -240,6 +240,11 @@ class Adapt(Method):
             others[0] = False
             log = torch.where(others, -torch.inf, log)
         return log
+
+
+def _split(layers: int) -> list[int]:
+    """How many of so many layers stay at source statistics, the split member last."""
+    return [*[0] * (len(GRID) - 1), layers // SPLIT]
 
 
 def class_odds(logits: Tensor, activation: Activation) -> Tensor:
