@@ -143,10 +143,11 @@ def test_inspect_says_what_can_be_measured():
     net, _, domain = made("group 2d")
     told = sitta.inspect(net)
     assert "adapt" not in told.applies
-    assert any("sitta calibrate measures" in warning for warning in told.warnings)
+    assert any("sitta calibrate measures" in hint for hint in told.hints)
+    assert "hint: Experimental: 3 layers" in str(told)
     net.card = {"calibration": calibration(net, domain).as_dict()}
     assert "adapt" in sitta.inspect(net).applies
-    assert not any("sitta calibrate" in warning for warning in sitta.inspect(case()[0]).warnings)
+    assert sitta.inspect(case()[0]).hints == ()
 
 
 @pytest.mark.parametrize("kind", ["instance 2d", "group 2d"])

@@ -23,6 +23,7 @@ class Inspection:
     census: Census  # normalisation layers, spatial rank, channels, number of parameters
     problems: dict[str, str]  # for each method, why it does not apply; empty if it does
     warnings: tuple[str, ...] = ()  # why adaptation may change little, or go wrong
+    hints: tuple[str, ...] = ()  # what else could be tried
 
     @property
     def applies(self) -> tuple[str, ...]:
@@ -37,6 +38,7 @@ class Inspection:
         for name, problem in self.problems.items():
             lines.append(f"  {name:<8} {'no: ' + problem if problem else 'applies'}")
         lines += [f"  warning: {warning}" for warning in self.warnings]
+        lines += [f"  hint: {hint}" for hint in self.hints]
         return "\n".join(lines)
 
 
@@ -50,16 +52,16 @@ def inspect(model: nn.Module) -> Inspection:
     """
     layers = census(model)
     problems = {name: kind.problem(layers) for name, kind in methods().items()}
-    warnings = [*_warnings(layers)]
+    hints = []
     if measurable := calibrated_layers(model):
         known = calibration_of(unwrap(model))
         if known is not None and known.statistics:
             problems["adapt"] = ""
-        warnings.append(
+        hints.append(
             f"Experimental: {len(measurable)} layers keep no statistics. sitta calibrate measures "
             "those of in-domain images, and Adapt mixes them in. Lambda 0 is the model as trained."
         )
-    return Inspection(layers, problems, tuple(warnings))
+    return Inspection(layers, problems, tuple(_warnings(layers)), tuple(hints))
 
 
 def _warnings(layers: Census) -> Iterator[str]:
