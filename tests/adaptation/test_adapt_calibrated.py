@@ -13,7 +13,7 @@ from sitta.adaptation.sliding_window import windowed
 from sitta.calibration import calibrate as module
 from sitta.core.calibrated_statistics import NEAR, SHORT_GRID, measure_statistics
 from sitta.prediction.calibration import Calibration, ClassCalibration
-from tests.adaptation.test_adapt import entropy_by_hand
+from tests.adaptation.test_adapt import entropy_by_hand, mild_or_sharp
 from tests.core.test_calibrated_statistics import NORMS, made, sitta_dice
 from tests.nets import assert_untouched, case, snapshot
 
@@ -41,14 +41,16 @@ def test_weights_are_those_worked_out_by_hand(kind):
     torch.testing.assert_close(p.members, mixed, rtol=0, atol=1e-5)
     assert not torch.allclose(p.members[0], p.members[2], atol=1e-4)
     for n in range(len(images)):
-        log = np.full(3, -np.inf)
+        log, entropies, near = np.full(3, -np.inf), np.ones(3), np.zeros(3, bool)
         for k, member in enumerate(p.members[:, n, 0].numpy()):
             masks = p.member_masks[k, n][None], p.member_masks[0, n][None]
             alike = 2 * (masks[0] * masks[1]).sum() / max(1, (masks[0] + masks[1]).sum())
             empty = not masks[0].any() and not masks[1].any()
-            if empty or float(alike) >= NEAR:
-                entropy = entropy_by_hand(member) if (member > 0.5).any() else 1.0
-                log[k] = -20 * np.log(max(entropy, 1e-6)) + np.log(0.5 if k == 0 else 0.25)
+            near[k] = empty or float(alike) >= NEAR
+            entropies[k] = entropy_by_hand(member) if (member > 0.5).any() else 1.0
+        finds = np.array([bool(p.member_masks[k, n].any()) for k in range(3)])
+        log[near] = mild_or_sharp(entropies[near], ~finds[near])
+        log += np.log([0.5, 0.25, 0.25])
         expected = np.exp(log - log.max())
         torch.testing.assert_close(
             p.weights[:, n].double(), torch.from_numpy(expected / expected.sum()), rtol=0, atol=2e-3

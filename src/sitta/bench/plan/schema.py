@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -277,8 +277,8 @@ class Plan:
         """How a model is trained."""
         task, way = self.task(model.task), self.trainings[model.training]
         domain, recipe = task.domain(model.source), way.recipe_of(model.repeat)
-        how = (domain, recipe, task.preprocess, way.preset, task.classes)
-        return TrainingJob(*how, note=task.note, public=task.public)
+        job = TrainingJob(domain, recipe, task.preprocess, way.preset, task.classes)
+        return replace(job, note=task.note, public=task.public)
 
     def fixed(self) -> dict[str, Any]:
         """What two runs in one folder must have in common; more methods or domains are fine."""
