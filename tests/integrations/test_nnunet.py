@@ -273,7 +273,8 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
             time.sleep(0.02)
     finally:
         process.kill()
-    assert process.wait() == -signal.SIGKILL
+        ended = process.wait()
+    assert ended == -signal.SIGKILL
     assert not (out / "summary.csv").exists()
     done = predict_folder(Request(f"nnunet:{path}"), [source], out, trust_checkpoint=True)
     assert done.counts["failed"] == 0

@@ -141,7 +141,7 @@ def without_calibration(model: Any) -> Any:
     table, profile = getattr(model, "card", None), getattr(model, "profile", None)
     if isinstance(table, Mapping):
         plain.card = {k: v for k, v in table.items() if k not in ("calibration", "profile")}
-    if getattr(profile, "calibration", None) is not None:
+    if profile is not None and getattr(profile, "calibration", None) is not None:
         plain.profile = replace(profile, calibration=None)
     return plain
 
