@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from sitta._util.settings import MOST, option
+from sitta._util.settings import AT_ONCE, option
 from sitta.adaptation.base import Cost, Members, Method, Needs
 from sitta.core.calibrated_statistics import SHORT_GRID, near
 from sitta.core.entropy import Activation, balanced_entropy, probabilities
@@ -28,7 +28,7 @@ from sitta.prediction.calibration import (
 
 ENDS = (1.0, 0.0)  # lambdas that always run: the model as trained, and the image's own statistics
 INNER = (0.8, 0.6, 0.4, 0.2)
-SPLIT = 3  # the split member has the first third of the layers at source statistics
+SPLIT_SHARE = 3  # the split member has the first third of the layers at source statistics
 GRID = (1.0, *INNER, 0.0, 0.0)  # lambdas of the members, the split member last
 NAMES = (*(f"{lam:.2f}" for lam in GRID[:-1]), "split")
 ORDER = (0, 2, 3, 4, 5, 1, 6)  # ends, inner and split as listed: lambda 1 to 0, then split
@@ -85,14 +85,7 @@ class Adapt(Method):
 
     budget: str = option("adaptive", "members to run", choices=("adaptive", "full"), main=True)
     profile: Any = field(default=None, repr=False)
-    members_at_once: int | None = option(
-        None,
-        "members in one pass, as many as fit if not given",
-        low=1,
-        high=MOST,
-        optional=True,
-        whole=True,
-    )
+    members_at_once: int | None = option(None, AT_ONCE)
     _: KW_ONLY
     calibration: Any = field(default=None, repr=False)
 
@@ -177,7 +170,7 @@ class Adapt(Method):
         if ran is None:
             ran = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
         entropies, weights = self._weights(logits, ran, self._activation(logits.shape[2]))
-        lambdas: Sequence[float] = (*GRID[:-1], 1 / SPLIT) if self.is_split else self.grid
+        lambdas: Sequence[float] = (*GRID[:-1], 1 / SPLIT_SHARE) if self.is_split else self.grid
         return Members(
             lambdas,
             logits,
@@ -224,15 +217,15 @@ class Adapt(Method):
         self, n: int, entropy: Tensor, odds: Tensor, finds: Tensor, usable: Tensor, alike: Tensor
     ) -> Tensor:
         """Weights ``(K, N)`` of the members for one class."""
-        known = self.known.classes if self.known else ()
+        classes = self.known.classes if self.known else ()
         log = _by_entropy(entropy, finds & usable, usable)
         anchor = torch.full_like(alike, ANCHOR)
-        if n >= len(known):  # what the image shows of a shift stands in for a calibration
+        if n >= len(classes):  # what the image shows of a shift stands in for a calibration
             even, (low, high) = 1 / len(self.grid), ALIKE
             anchor = even + (ANCHOR - even) * ((alike - low) / (high - low)).clamp(0, 1)
         log = log + _shared(anchor, len(self.grid)).log().to(log)
-        if n < len(known):
-            log = log + self._known(known[n], odds, finds, usable).to(log)
+        if n < len(classes):
+            log = log + self._known(classes[n], odds, finds, usable).to(log)
         return torch.where(usable, log, -torch.inf).softmax(dim=0)
 
     def _known(self, mine: ClassCalibration, odds: Tensor, finds: Tensor, usable: Tensor) -> Tensor:
@@ -253,7 +246,7 @@ class Adapt(Method):
 
 def _split(layers: int) -> list[int]:
     """How many of so many layers stay at source statistics, the split member last."""
-    return [*[0] * (len(GRID) - 1), layers // SPLIT]
+    return [*[0] * (len(GRID) - 1), layers // SPLIT_SHARE]
 
 
 def _by_entropy(entropy: Tensor, counted: Tensor, usable: Tensor) -> Tensor:
