@@ -24,6 +24,7 @@ demo: .venv/installed  ## adapt a small trained model to images of three unseen 
 
 test: .venv/created  ## all checks and all tests; what does not wait for the other goes side by side
 	@$(MAKE) --no-print-directory -j2 .venv/installed-dev .venv/browser
+	@$(MAKE) --no-print-directory .venv/nnunet
 	@$(MAKE) --no-print-directory -j2 check pytest
 
 check: .venv/installed-dev
@@ -34,7 +35,7 @@ check: .venv/installed-dev
 	$(BIN)/lint-imports --no-cache
 	git ls-files -z | xargs -0 $(BIN)/codespell
 
-pytest: .venv/installed-dev
+pytest: .venv/nnunet
 	@echo "test: runs every test and every example in the documentation"
 	$(BIN)/pytest
 
@@ -100,6 +101,15 @@ speed: .venv/installed-dev  ## measure what benchmarks/ claims
 	@echo "set-up: installs sitta and its development tools into .venv"
 	@$(INSTALL) -e '.[dev]'
 	@touch $@ .venv/installed
+
+# nnU-Net without its dependencies, since they bring torchvision and timm: all that prediction needs
+# is in the extra. Where it cannot be installed its tests are skipped, visibly.
+.venv/nnunet: .venv/installed-dev
+	@echo "set-up: installs nnU-Net into .venv"
+	@$(INSTALL) -e '.[nnunet]' \
+	  && $(INSTALL) --no-deps nnunetv2 dynamic_network_architectures acvl_utils \
+	  || echo "set-up: no nnU-Net here; its tests will be skipped"
+	@touch $@
 
 # Pages are tested in Debian's chromium. Where it cannot be installed those tests are skipped, visibly.
 .venv/browser: .venv/created

@@ -136,14 +136,61 @@ class TestInferer:
         net, images = case()
         with pytest.raises(InvalidSetting, match="statistics='window'"):
             SittaInferer("tent", roi_size=(6, 6))(images, net)
-        with pytest.raises(InvalidSetting, match="alone"):
-            SittaInferer()(images, net, 3)
         with pytest.raises(UnsupportedModel, match="not a torch"):
             SittaInferer()(images, lambda x: x)
         with pytest.raises(InvalidSetting, match="probability"):
             SittaInferer(returns="mask")
         with pytest.raises(InvalidSetting, match="strategy"):
             SittaInferer(stratgy="average")
+
+    @pytest.mark.parametrize("method", sitta.methods())
+    def test_every_method_serves(self, method):
+        net, images = case()
+        settings = {"sar": {"margin": 1.0}, "memo": {"views": 2}, "sita": {"views": 2}}
+        inferer = SittaInferer(method, **settings.get(method, {}))
+        expected = sitta.method(method, net, **settings.get(method, {}))(images).probability
+        torch.testing.assert_close(inferer(images, net).sigmoid(), expected, rtol=0, atol=1e-5)
+        parts = SittaInferer(method, (6, 6), statistics="window", **settings.get(method, {}))
+        assert parts(images, net).shape == expected.shape
+
+    @pytest.mark.parametrize("statistics", ["volume", "window"])
+    def test_adapt_goes_over_windows_as_it_does_elsewhere(self, statistics):
+        from sitta.adaptation.sliding_window import windowed
+
+        net, _ = case(dims=3)
+        image = torch.rand(1, 1, 10, 12, 9)
+        how = {"statistics": statistics, "overlap": 0.5}
+        inferer = SittaInferer("adapt", roi_size=(6, 6, 6), **how)
+        expected = windowed(sitta.Adapt(net), (6, 6, 6), **how)(image).probability
+        torch.testing.assert_close(inferer(image, net).sigmoid(), expected, rtol=0, atol=1e-5)
+        assert len(inferer.prediction.lambdas) == 7
+
+    def test_more_arguments_go_to_the_network(self):
+        class Scaled(torch.nn.Module):
+            def __init__(self, net):
+                super().__init__()
+                self.net = net
+
+            def forward(self, x, times=1.0, *, shift=0.0):
+                return times * self.net(x) + shift
+
+        net, images = case()
+        scaled = Scaled(net).train()
+        seen = SittaInferer("source", returns="logits")(images, scaled, 2.0, shift=0.5)
+        torch.testing.assert_close(seen, 2 * net.eval()(images) + 0.5)
+        assert scaled.training
+        mixed = SittaInferer()(images, scaled, 0.5).sigmoid()
+        assert not torch.allclose(mixed, SittaInferer()(images, scaled).sigmoid(), atol=1e-3)
+
+    def test_measured_statistics_can_be_given(self):
+        from tests.adaptation.test_adapt_calibrated import calibration
+        from tests.core.test_calibrated_statistics import made
+
+        net, images, domain = made("instance 3d")
+        held = calibration(net, domain)
+        seen = SittaInferer("adapt", calibration=held)(images, net).sigmoid()
+        expected = sitta.Adapt(net, calibration=held)(images).probability
+        torch.testing.assert_close(seen, expected, rtol=0, atol=1e-5)
 
     def test_scores_are_there_after_a_call_and_another_network_is_taken(self):
         inferer = SittaInferer()

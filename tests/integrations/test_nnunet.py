@@ -2,6 +2,10 @@
 
 import csv
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import nibabel
 import numpy as np
@@ -31,9 +35,19 @@ KINDS = {
     "3d, no mirroring": {"dims": 3, "mirror": ()},
     "3d, regions": {"dims": 3, "heads": "regions"},
     "3d, two channels": {"dims": 3, "channels": 2, "mirror": ()},
+    "3d, instance norm": {"dims": 3, "norm": "instance"},
+    "3d, instance norm, regions, folds": {
+        "dims": 3,
+        "norm": "instance",
+        "heads": "regions",
+        "folds": (0, 1),
+    },
     "2d": {"dims": 2},
+    "2d, folds": {"dims": 2, "folds": (0, 1, 2)},
     "2d, regions, folds": {"dims": 2, "heads": "regions", "folds": (0, 1)},
+    "2d, instance norm, folds": {"dims": 2, "norm": "instance", "folds": (0, 1)},
 }
+MIXING = [kind for kind, how in KINDS.items() if how.get("norm") != "instance"]
 
 
 def predictors(path, folds, **how):
@@ -55,12 +69,44 @@ def preprocessed(predictor, paths):
     return torch.from_numpy(data), properties
 
 
+def test_one_method_is_replaced_and_no_other():
+    replaced = {name for name in vars(SittaPredictor) if hasattr(nnUNetPredictor, name)}
+    of_any_class = set(vars(type("Plain", (), {})))
+    made_by_python = {"__annotations__", "__annotate_func__", "__firstlineno__"}
+    made_by_python |= {"__static_attributes__", "__init__"}
+    only = {"predict_sliding_window_return_logits"}
+    assert replaced - of_any_class - made_by_python == only
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_the_anchor_it_is_nnunet(kind, tmp_path, monkeypatch):
+def test_the_method_source_is_nnunet_to_the_last_bit(kind, tmp_path):
     how = KINDS[kind]
     path = folder(tmp_path / "model", **how)
     scans = sorted(cases(tmp_path / "in", channels=how.get("channels", 1)).iterdir())
     own, ours = predictors(path, how.get("folds", (0,)), method="source")
+    assert own.use_mirroring
+    assert bool(own.allowed_mirroring_axes) == (how.get("mirror") != ())
+    data, properties = preprocessed(own, scans)
+    with quiet():
+        logits = [p.predict_logits_from_preprocessed_data(data.clone()) for p in (ours, own)]
+    assert torch.equal(*logits)
+    kit = (own.plans_manager, own.configuration_manager, own.label_manager, properties)
+    masks = [to_mask(each, *kit) for each in logits]
+    assert len(np.unique(masks[0])) > 1
+    np.testing.assert_array_equal(*masks)
+    whole = combined(ours.predictions)
+    expected = own.label_manager.apply_inference_nonlin(logits[0].float())
+    torch.testing.assert_close(whole.probability[0], expected, rtol=0, atol=2e-3)  # half precision
+    assert whole.trained == 0
+
+
+@pytest.mark.parametrize("kind", MIXING)
+def test_the_member_at_the_anchor_is_nnunet(kind, tmp_path, monkeypatch):
+    how = KINDS[kind]
+    path = folder(tmp_path / "model", **how)
+    scans = sorted(cases(tmp_path / "in", channels=how.get("channels", 1)).iterdir())
+    alone = {"method": "intent", "settings": {"lambdas": (1.0,)}}
+    own, ours = predictors(path, how.get("folds", (0,)), **alone)
     data, properties = preprocessed(own, scans)
     with quiet(), monkeypatch.context() as patch:
         # nnU-Net adds up in half precision, in which logits become whole numbers in the corners
@@ -91,8 +137,7 @@ def test_files_are_those_that_nnunet_writes(tmp_path):
     ours, theirs = (nibabel.load(tmp_path / f / "scan0.nii.gz") for f in ("out/masks", "theirs"))
     np.testing.assert_array_equal(ours.affine, theirs.affine)
     assert ours.get_data_dtype() == theirs.get_data_dtype()
-    differ = np.asarray(ours.dataobj) != np.asarray(theirs.dataobj)
-    assert differ.mean() < 0.01  # near ties, in the corners of its half precision
+    np.testing.assert_array_equal(np.asarray(ours.dataobj), np.asarray(theirs.dataobj))
 
 
 def slow_members(own, net, data, lambdas):
@@ -218,6 +263,33 @@ def test_a_run_has_scores_a_report_and_goes_on_where_it_was(tmp_path):
     assert again.counts == {"done": 1, "skipped": 1, "failed": 0}
 
 
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    path = folder(tmp_path / "model", mirror=())
+    source, out = cases(tmp_path / "in", count=8), tmp_path / "out"
+    line = ["predict", f"nnunet:{path}", str(source), "-o", str(out), "--trust-checkpoint"]
+    process = subprocess.Popen([sys.executable, "-m", "sitta", *line], stderr=subprocess.DEVNULL)
+    try:
+        while process.poll() is None and not list((out / "masks").glob("*.nii.gz")):
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        ended = process.wait()
+    assert ended == -signal.SIGKILL
+    assert not (out / "summary.csv").exists()
+    done = predict_folder(Request(f"nnunet:{path}"), [source], out, trust_checkpoint=True)
+    assert done.counts["failed"] == 0
+    assert 1 <= done.counts["skipped"] < 8 == done.counts["done"] + done.counts["skipped"]
+    assert len(list((out / "masks").iterdir())) == 8
+
+
+def test_instance_norm_runs_from_the_command_line_as_nnunet(tmp_path):
+    path = folder(tmp_path / "model", norm="instance", mirror=())
+    source = cases(tmp_path / "in")
+    request = Request(f"nnunet:{path}", "source")
+    done = predict_folder(request, [source], tmp_path / "out", trust_checkpoint=True)
+    assert done.counts == {"done": 1, "skipped": 0, "failed": 0}, done.failures
+
+
 def test_what_cannot_be_is_said_before_anything_is_predicted(tmp_path):
     path = folder(tmp_path / "model", mirror=())
     source = cases(tmp_path / "in")
@@ -237,7 +309,7 @@ def test_what_cannot_be_is_said_before_anything_is_predicted(tmp_path):
     with pytest.raises(InvalidSetting, match="scan0_0001"):
         predict_folder(Request(f"nnunet:{two}"), [source], out, **trust)
     none = folder(tmp_path / "instance", norm="instance")
-    with pytest.raises(UnsupportedModel, match="InstanceNorm"):
+    with pytest.raises(UnsupportedModel, match=r"InstanceNorm[\s\S]*--method source"):
         predict_folder(Request(f"nnunet:{none}"), [source], out, **trust)
     assert not (out / "masks").exists()
 
@@ -255,7 +327,9 @@ def test_the_command_line(tmp_path):
 
 
 @torch.no_grad()
-def test_a_network_with_instance_norm_mixes_measured_statistics_window_by_window(tmp_path):
+def test_a_network_with_instance_norm_mixes_measured_statistics_window_by_window(
+    tmp_path, monkeypatch
+):
     path = folder(tmp_path / "model", norm="instance", mirror=())
     (scan,) = cases(tmp_path / "in").iterdir()
     own, plain = predictors(path, (0,), method="source")
@@ -266,7 +340,8 @@ def test_a_network_with_instance_norm_mixes_measured_statistics_window_by_window
     raw = ours.predictions[0]
     assert raw.lambdas.tolist() == [0.0, 0.2, 0.4]
     assert raw.trained == 0
-    expected = plain.predict_logits_from_preprocessed_data(data).softmax(dim=0)
+    monkeypatch.setattr(torch, "half", torch.float32)
+    expected = own.predict_logits_from_preprocessed_data(data).softmax(dim=0)
     torch.testing.assert_close(raw.members[0, 0], expected, rtol=0, atol=1e-5)
     assert not torch.allclose(raw.members[2, 0], expected, atol=1e-3)
     two = folder(tmp_path / "two", norm="instance", folds=(0, 1))

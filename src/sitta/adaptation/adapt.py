@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -11,11 +12,13 @@ from torch import Tensor
 
 from sitta._util.settings import AT_ONCE, option
 from sitta.adaptation.base import Cost, Members, Method, Needs
+from sitta.core.calibrated_statistics import SHORT_GRID, near
 from sitta.core.entropy import Activation, balanced_entropy, probabilities
 from sitta.core.integration import are_usable, ballots
 from sitta.core.members import member_logits_chunked
 from sitta.core.prior import ShapePrior
 from sitta.core.twin import Twin, unwrap
+from sitta.errors import InvalidSetting
 from sitta.prediction.calibration import (
     Calibration,
     ClassCalibration,
@@ -55,11 +58,16 @@ class Adapt(Method):
     of the model as trained rises to one half as the members at lambda 1 and 0 agree. Where
     entropies are nearly equal, the weights go over to those of InTEnt.
 
+    InstanceNorm and GroupNorm keep no statistics. Experimental: a calibration has those of
+    in-domain images, and members at lambda 0 (the model as trained), 0.2 and 0.4 mix them in. A
+    member whose mask has a Dice below 0.7 with the model as trained does not count.
+
     Attributes:
         budget: ``adaptive`` runs lambda 1 and 0 first, and the other members only for images on
-            which these two disagree; ``full`` runs all seven.
-        profile: The calibration: a profile, its path, or the calibration itself. By default, the
-            one that came with the model.
+            which these two disagree; ``full`` runs all seven. Without BatchNorm, all three run.
+        calibration: What ``sitta.calibrate`` returns, a profile that holds it, or the path of one.
+            By default, the one that came with the model.
+        profile: The same, by its name of before.
         members_at_once: Members in one pass; fewer save memory. None is as many as fit into it.
 
     Example:
@@ -72,50 +80,69 @@ class Adapt(Method):
     description: ClassVar[str] = "members weighted by entropy and plausible shape; gated in-domain"
     citation: ClassVar[str] = "this project; InTEnt's members (arXiv 2402.09604)"
     needs: ClassVar[Needs] = "batch-norm"
+    takes_statistics: ClassVar[bool] = True
+    measured_by: ClassVar[str] = "sitta.Adapt(model, calibration=sitta.calibrate(model, images))"
 
     budget: str = option("adaptive", "members to run", choices=("adaptive", "full"), main=True)
     profile: Any = field(default=None, repr=False)
     members_at_once: int | None = option(None, AT_ONCE)
+    _: KW_ONLY
+    calibration: Any = field(default=None, repr=False)
 
     @property
     def cost(self) -> Cost:
         """All members; an image on which the ends agree takes two passes only."""
-        return Cost(forward=len(ORDER))
+        return Cost(forward=len(self.grid))
 
     @cached_property
-    def calibration(self) -> Calibration | None:
-        """What is known of the model in-domain: of the profile, or of the model's own file."""
-        own = self.profile is None
-        return calibration_of(unwrap(self.model)) if own else calibration_from(self.profile)
+    def known(self) -> Calibration | None:
+        """What is known of the model in-domain: as given, or of the model's own file."""
+        if self.profile is not None and self.calibration is not None:
+            raise InvalidSetting("calibration and profile say the same.", allowed="one of the two")
+        given = self.profile if self.calibration is None else self.calibration
+        return calibration_of(unwrap(self.model)) if given is None else calibration_from(given)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether there is a split member; not where the image's own statistics are the usual."""
+        return not self.source_statistics
 
     @property
     def how(self) -> dict[str, Any]:
         """How statistics are mixed, as keywords of ``member_logits``."""
-        return {"statistics": "in-layer", "unbiased": False}
+        return {"statistics": "in-layer" if self.is_split else "captured", "unbiased": False}
 
     @property
     def grid(self) -> tuple[float, ...]:
-        """The lambdas of the members, that of the split member last."""
-        return GRID
+        """The lambdas of the members: the model as trained first, the split member last."""
+        return GRID if self.is_split else SHORT_GRID
 
-    def depths(self, layers: int) -> list[int]:
-        """How many of so many layers stay at source statistics, of each member."""
-        return [*[0] * (len(GRID) - 1), layers // SPLIT_SHARE]
+    def depths(self, layers: int) -> list[int] | None:
+        """How many of so many layers stay at source statistics, of each member; None: none do."""
+        return _split(layers) if self.is_split else None
+
+    def _take_statistics(self) -> None:
+        """Statistics of the calibration, if the model keeps none."""
+        given = None if self.known is None or self.census.mixable else self.known.statistics
+        if given and self.source_statistics is None:
+            object.__setattr__(self, "source_statistics", given)
+        super()._take_statistics()
 
     def _adapt(self, twin: Twin, images: Tensor) -> Members:
+        if not self.is_split:
+            return self._short(twin, images)
         run = {"statistics": "in-layer", "at_once": self.members_at_once}
         ends, distance = member_logits_chunked(twin, images, ENDS, **run)  # type: ignore[arg-type]
         layers = twin.served
         activation = self._activation(ends.shape[2])
-        alone = self.calibration is not None and not self.calibration.adapts
         more = torch.zeros(len(images), dtype=torch.bool, device=images.device)
-        if not alone:
+        if not self._left_alone:
             more |= ~are_usable(ends, ends.flatten(2).sum(dim=2)).all(dim=0)
             more |= _agreement(ends, activation) < AGREE
             more |= self.budget == "full"
         rest = ends.new_zeros(len(ORDER) - len(ENDS), *ends.shape[1:])
         if more.any():
-            depths = self.depths(layers)[-len(rest) :]
+            depths = _split(layers)[-len(rest) :]
             lambdas = (*INNER, 0.0)
             part, _ = member_logits_chunked(twin, images[more], lambdas, depths=depths, **run)  # type: ignore[arg-type]
             rest[:, more] = part
@@ -124,24 +151,39 @@ class Adapt(Method):
         ran[1:-2], ran[-1] = more, more
         return self.members(logits, distance, ran)
 
+    def _short(self, twin: Twin, images: Tensor) -> Members:
+        """All members of a short grid; the model as trained alone, if that is left alone."""
+        grid = self.grid[:1] if self._left_alone else self.grid
+        how = {"at_once": self.members_at_once, **self.how}
+        logits, distance = member_logits_chunked(twin, images, grid, **how)
+        ran = torch.ones(len(self.grid), len(images), dtype=torch.bool, device=images.device)
+        ran[len(grid) :] = False
+        rest = logits.new_zeros(len(self.grid) - len(grid), *logits.shape[1:])
+        return self.members(torch.cat([logits, rest]), distance, ran)
+
+    @property
+    def _left_alone(self) -> bool:
+        return self.known is not None and not self.known.adapts
+
     def members(self, logits: Tensor, distance: Tensor, ran: Tensor | None = None) -> Members:
         """Members of logits ``(K, N, C, *S)``, weighted; all ran if ``ran`` does not say."""
         if ran is None:
             ran = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
         entropies, weights = self._weights(logits, ran, self._activation(logits.shape[2]))
+        lambdas: Sequence[float] = (*GRID[:-1], 1 / SPLIT_SHARE) if self.is_split else self.grid
         return Members(
-            (*GRID[:-1], 1 / SPLIT_SHARE),
+            lambdas,
             logits,
             distance,
             entropies,
             class_weights=weights,
             ran=ran,
-            names=NAMES,
+            names=NAMES if self.is_split else (),
             codes=[self._codes(all_ran) for all_ran in ran.all(dim=0).tolist()],
         )
 
     def _codes(self, all_ran: bool) -> tuple[str, ...]:
-        if self.calibration is not None and not self.calibration.adapts:
+        if self._left_alone:
             return (LEFT_ALONE,)
         return () if all_ran else (TWO_ENOUGH,)
 
@@ -153,9 +195,12 @@ class Adapt(Method):
         flat = odds.flatten(0, 2).unsqueeze(1).double()
         entropy = balanced_entropy(flat, "sigmoid").view(odds.shape[:3])
         usable = ran & are_usable(logits, entropy.sum(dim=2))
+        if not self.is_split:  # the model as trained is the first, unless it is not usable
+            usable &= near(logits, activation, 0) | ~usable[:1]
         maps = _maps(logits, activation)
         finds = maps.any(dim=3)  # (K, N, F)
-        alike = _dice(maps[0], maps[len(ENDS) - 1 + len(INNER)])  # (N, F), of the ends
+        last = len(ENDS) - 1 + len(INNER) if self.is_split else -1
+        alike = _dice(maps[0], maps[last])  # (N, F), of the ends
         entropy = torch.where(finds, entropy, 1.0).nan_to_num(1.0, 1.0, 1.0)
         each = [
             self._class_weights(
@@ -172,13 +217,13 @@ class Adapt(Method):
         self, n: int, entropy: Tensor, odds: Tensor, finds: Tensor, usable: Tensor, alike: Tensor
     ) -> Tensor:
         """Weights ``(K, N)`` of the members for one class."""
-        classes = self.calibration.classes if self.calibration else ()
+        classes = self.known.classes if self.known else ()
         log = _by_entropy(entropy, finds & usable, usable)
         anchor = torch.full_like(alike, ANCHOR)
         if n >= len(classes):  # what the image shows of a shift stands in for a calibration
-            even, (low, high) = 1 / len(ORDER), ALIKE
+            even, (low, high) = 1 / len(self.grid), ALIKE
             anchor = even + (ANCHOR - even) * ((alike - low) / (high - low)).clamp(0, 1)
-        log = log + _shared(anchor, len(ORDER)).log().to(log)
+        log = log + _shared(anchor, len(self.grid)).log().to(log)
         if n < len(classes):
             log = log + self._known(classes[n], odds, finds, usable).to(log)
         return torch.where(usable, log, -torch.inf).softmax(dim=0)
@@ -186,9 +231,9 @@ class Adapt(Method):
     def _known(self, mine: ClassCalibration, odds: Tensor, finds: Tensor, usable: Tensor) -> Tensor:
         """What the calibration adds to the logarithms of the weights ``(K, N)``."""
         log = odds.new_zeros(usable.shape).double()
-        if mine.prior is not None and self.calibration is not None:
+        if mine.prior is not None and self.known is not None:
             shape = _plausibility(mine.prior, odds)
-            log = log - POWER * self.calibration.shape_trust * (1 - shape + FLOOR).log()
+            log = log - POWER * self.known.shape_trust * (1 - shape + FLOOR).log()
             # Where the model as trained finds nothing, an unlikely shape is taken for invented.
             invented = finds & ~finds[:1] & (shape < mine.plausible)
             log = torch.where(invented & usable[:1], -torch.inf, log)
@@ -197,6 +242,11 @@ class Adapt(Method):
             others[0] = False
             log = torch.where(others, -torch.inf, log)
         return log
+
+
+def _split(layers: int) -> list[int]:
+    """How many of so many layers stay at source statistics, the split member last."""
+    return [*[0] * (len(GRID) - 1), layers // SPLIT_SHARE]
 
 
 def _by_entropy(entropy: Tensor, counted: Tensor, usable: Tensor) -> Tensor:

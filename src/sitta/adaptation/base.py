@@ -30,7 +30,7 @@ from sitta.core.integration import (
     weigh,
     without_unusable,
 )
-from sitta.core.norm_adapters import mixed_families
+from sitta.core.norm_adapters import ADAPTERS, mixed_families
 from sitta.core.output import as_described, thresholds_of
 from sitta.core.twin import Output, Twin, Twins, unwrap
 from sitta.core.validate import as_batch, explain
@@ -102,6 +102,7 @@ class Method(ABC):
     needs: ClassVar[Needs]
     takes_gradients: ClassVar[bool] = False  # whether it updates parameters by gradient steps
     takes_statistics: ClassVar[bool] = False  # whether ``source_statistics`` mean anything to it
+    measured_by: ClassVar[str] = "measure statistics on in-domain images, for source_statistics"
 
     model: nn.Module = field(repr=False)
     _: KW_ONLY
@@ -143,7 +144,7 @@ class Method(ABC):
         object.__setattr__(self, "_twins", Twins(self.model, *how))
 
     @cached_property
-    def calibration(self) -> Calibration | None:
+    def known(self) -> Calibration | None:
         """What is known of the model in-domain, if its file says so."""
         return calibration_of(unwrap(self.model))
 
@@ -157,7 +158,10 @@ class Method(ABC):
         """Why the method does not apply to a model with this census; empty if it does."""
         needs = needs or cls.needs
         if needs == "batch-norm" and not census.mixable:
-            return f"it has no {mixed_families()} layer with running statistics to mix"
+            reasons = [f"it has no {mixed_families()} layer with running statistics to mix"]
+            families = {layer.family for layer in census.layers}
+            refused = {a.family: a.refused for a in ADAPTERS if a.refused and a.family in families}
+            return "; of ".join([*reasons, *(f"{name}, {why}" for name, why in refused.items())])
         if needs == "any-norm" and not census.affine:
             return "it has no normalisation layer with a scale and a shift"
         return ""
@@ -254,8 +258,8 @@ class Method(ABC):
             updated=self.takes_gradients,
             trained=self._trained(members.lambdas),
             distance=members.distance.cpu(),
-            limits=Limits.of(getattr(unwrap(self.model), "card", None), self.calibration),
-            calibration=self.calibration,
+            limits=Limits.of(getattr(unwrap(self.model), "card", None), self.known),
+            calibration=self.known,
             thresholds=thresholds_of(unwrap(self.model)),
         )
 
@@ -283,7 +287,7 @@ class Method(ABC):
         """What else could be tried on a model that keeps no statistics, for an error."""
         if not self.takes_statistics or not calibrated_layers(self.model):
             return ""
-        return "; experimental: measure statistics on in-domain images, for source_statistics"
+        return f"; experimental: {self.measured_by}"
 
     def _take_statistics(self) -> None:
         """Check source statistics for layers that keep none."""
@@ -292,7 +296,8 @@ class Method(ABC):
             return
         if not self.takes_statistics:
             raise InvalidSetting(
-                f"{self.title} cannot mix source_statistics.", allowed="sitta.Source, sitta.InTEnt"
+                f"{self.title} cannot mix source_statistics.",
+                allowed="sitta.Source, sitta.InTEnt, sitta.Adapt",
             )
         object.__setattr__(self, "source_statistics", checked_statistics(self.model, given))
 
@@ -302,7 +307,7 @@ class Method(ABC):
         Methods whose members do not have them borrow them, at two passes, if there is a calibration
         to use them.
         """
-        if self.calibration is None or not self.census.mixable:
+        if self.known is None or not self.census.mixable:
             return None
         if members.ends is not None:
             logits = members.ends

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from torch import nn
 
 from sitta.adaptation import methods
+from sitta.core.calibrated_statistics import calibrated_layers
 from sitta.core.census import Census, census
+from sitta.core.twin import unwrap
+from sitta.prediction.calibration import calibration_of
 
 SPARSE = 4  # convolutions for each layer with running statistics: usual networks have one or two
 
@@ -20,6 +23,7 @@ class Inspection:
     census: Census  # normalisation layers, spatial rank, channels, number of parameters
     problems: dict[str, str]  # for each method, why it does not apply; empty if it does
     warnings: tuple[str, ...] = ()  # why adaptation may change little, or go wrong
+    hints: tuple[str, ...] = ()  # what else could be tried
 
     @property
     def applies(self) -> tuple[str, ...]:
@@ -34,6 +38,7 @@ class Inspection:
         for name, problem in self.problems.items():
             lines.append(f"  {name:<8} {'no: ' + problem if problem else 'applies'}")
         lines += [f"  warning: {warning}" for warning in self.warnings]
+        lines += [f"  hint: {hint}" for hint in self.hints]
         return "\n".join(lines)
 
 
@@ -47,7 +52,16 @@ def inspect(model: nn.Module) -> Inspection:
     """
     layers = census(model)
     problems = {name: kind.problem(layers) for name, kind in methods().items()}
-    return Inspection(layers, problems, tuple(_warnings(layers)))
+    hints = []
+    if measurable := calibrated_layers(model):
+        known = calibration_of(unwrap(model))
+        if known is not None and known.statistics:
+            problems["adapt"] = ""
+        hints.append(
+            f"Experimental: {len(measurable)} layers keep no statistics. sitta calibrate measures "
+            "those of in-domain images, and Adapt mixes them in. Lambda 0 is the model as trained."
+        )
+    return Inspection(layers, problems, tuple(_warnings(layers)), tuple(hints))
 
 
 def _warnings(layers: Census) -> Iterator[str]:

@@ -93,7 +93,7 @@ def _require_windowed(method: Method) -> Windowed:
 def _lambdas(method: Windowed) -> list[float]:
     """Of the members, and of those at lambda 1 and 0 that expected Dice asks for besides."""
     missing = [lam for lam in ENDS if lam not in method.grid]
-    expects_dice = method.calibration is not None and method.census.mixable
+    expects_dice = method.known is not None and method.census.mixable
     return [*method.grid, *(missing if expects_dice else ())]
 
 
@@ -128,7 +128,7 @@ def _slide(
             rows = part.repeat(len(lambdas), *[1] * (part.dim() - 1))
             logits = run(rows, lambdas, captured=captured, depths=depths)
         else:
-            if isinstance(method, Adapt):
+            if isinstance(method, Adapt) and method.is_split:
                 twin.run(part, torch.zeros(1), pool="own")  # to count the layers
             depths = _depths(method, twin.served, len(lambdas))
             logits = member_logits(twin, part, lambdas, depths=depths, **how)

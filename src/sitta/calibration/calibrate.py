@@ -128,8 +128,8 @@ def calibrate(
         measured = measure_statistics(model, images).items()
         statistics = {k: (m.cpu().numpy(), v.cpu().numpy()) for k, (m, v) in measured}
         start = replace(start, statistics=statistics)
-    mixes = bool(census(model).mixable)
-    method = Adapt(model, profile=start, **settings) if mixes else Source(model, **settings)
+    mixes = bool(census(model).mixable or layers)
+    method = Adapt(model, calibration=start, **settings) if mixes else Source(model, **settings)
     looks = list(_looks(method, start, images, references, owners, judged, seed, watch))
     return _concluded(start, looks)
 

@@ -40,7 +40,7 @@ def table(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tables: overall, members, methods, strategies, splits, paired, hurts, trust, and more."""
+    """Tables: overall, members, classes, methods, splits, paired, hurts, trust, and more."""
     from sitta._util.names import unknown_name
     from sitta.bench.stats.rows import load
     from sitta.bench.tables import build

@@ -92,7 +92,8 @@ def _inside(loaded: Loaded) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     applies = {name: not problem for name, problem in inspection.problems.items()}
     idle = idle_warning(loaded.model, loaded.preprocess)
     told = {"census": asdict(inspection.census), "methods": applies}
-    return str(inspection), {**told, "warnings": list(inspection.warnings)}, idle
+    said = {"warnings": list(inspection.warnings), "hints": list(inspection.hints)}
+    return str(inspection), {**told, **said}, idle
 
 
 def _plain(value: object) -> str:

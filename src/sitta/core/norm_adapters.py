@@ -32,6 +32,8 @@ class NormAdapter:
     mixes: ClassVar[bool] = False  # whether a lambda mixes them with the statistics of the image
     # Whether statistics from elsewhere can be mixed with the image's where it keeps none itself.
     calibrates: ClassVar[bool] = False
+    # If not, why its statistics cannot be mixed, whatever is measured.
+    refused: ClassVar[str] = ""
     # Whether ONNX's BatchNormalization computes the same from ``source``, ``affine`` and ``eps``;
     # if not, ``sitta export`` refuses models with such a layer.
     exports: ClassVar[bool] = True
@@ -177,6 +179,7 @@ class LayerNorm(NormAdapter):
 
     family = "LayerNorm"
     kinds = (nn.LayerNorm,)
+    refused = "its statistics are those of one position, and stand for no image"
 
     def features(self, layer: Any) -> int:
         """Its last axis."""

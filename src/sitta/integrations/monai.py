@@ -15,15 +15,18 @@ from torch import Tensor, nn
 
 from sitta._util.files import atomic_write
 from sitta.adaptation import method as method_of
+from sitta.adaptation.adapt import Adapt
 from sitta.adaptation.base import Method
 from sitta.adaptation.sliding_window import windowed
 from sitta.adaptation.source import GridMethod
+from sitta.core.twin import unwrap
 from sitta.errors import InvalidSetting, UnsupportedModel
 from sitta.integrations.logits import to_logits
 from sitta.prediction.prediction import Prediction
 
 RETURNS = ("logits", "probability")
 CONFIGS = ("metadata.json", "inference.json")
+OF_NETWORK = ("source_statistics", "calibration", "profile")  # settings that fit one network alone
 
 
 class SittaInferer(Inferer):  # type: ignore[misc]  # MONAI has no complete types
@@ -70,22 +73,21 @@ class SittaInferer(Inferer):  # type: ignore[misc]  # MONAI has no complete type
         self.method, self.roi_size, self.overlap = method, roi_size, overlap
         self.statistics, self.returns, self.settings = statistics, returns, settings
         self.prediction: Prediction | None = None
-        self._adapt = self._method(nn.BatchNorm2d(1))  # refuses wrong settings before any image
+        self._adapt = self._checked()
 
     def __call__(self, inputs: Tensor, network: Callable[..., Any], *args: Any, **kw: Any) -> Any:
-        """Logits or probabilities ``(N, C, *S)`` of images ``(N, C, *S)``."""
-        if args or kw:
-            raise InvalidSetting(
-                "Arguments for the network, besides the image, cannot be adapted.",
-                got=", ".join([*(type(a).__name__ for a in args), *kw]),
-                fix="call the inferer with images and network alone",
-            )
-        adapt = self._fitted(network)
+        """Logits or probabilities ``(N, C, *S)`` of images ``(N, C, *S)``.
+
+        More arguments go to the network in every pass, as they are: they must suit any number of
+        rows, as members and images share a pass.
+        """
+        adapt = self._fitted(network, args, kw)
         with torch.no_grad():
             if self.roi_size is None:
                 return self._output(adapt(inputs))
             window = fall_back_tuple(self.roi_size, inputs.shape[2:])
-            if isinstance(adapt, GridMethod) and not adapt.needs_own_passes:
+            shares = isinstance(adapt, GridMethod) and not adapt.needs_own_passes
+            if shares or isinstance(adapt, Adapt):
                 how: Any = {"statistics": self.statistics, "overlap": self.overlap}
                 return self._output(windowed(adapt, window, **how)(inputs))
             return self._each_window(adapt, inputs, window)
@@ -93,12 +95,19 @@ class SittaInferer(Inferer):  # type: ignore[misc]  # MONAI has no complete type
     def _method(self, network: nn.Module) -> Method:
         return method_of(self.method, network, **self.settings)
 
-    def _fitted(self, network: Any) -> Method:
+    def _checked(self) -> Method:
+        """The method on a network of no use, which refuses wrong settings before any image."""
+        fits = {k: v for k, v in self.settings.items() if k not in OF_NETWORK}
+        return method_of(self.method, nn.BatchNorm2d(1), **fits)
+
+    def _fitted(self, network: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Method:
         """The method on this network, kept until another one comes."""
         if not isinstance(network, nn.Module):
             raise UnsupportedModel(
                 "The network is not a torch.nn.Module.", got=type(network).__name__
             )
+        if args or kw:
+            return self._method(_Called(network, args, kw))
         if self._adapt.model is not network:
             self._adapt = self._method(network)
         return self._adapt
@@ -113,7 +122,7 @@ class SittaInferer(Inferer):  # type: ignore[misc]  # MONAI has no complete type
         if self.statistics != "window":
             raise InvalidSetting(
                 f"{adapt.title} cannot go window by window under statistics of the volume.",
-                allowed="statistics='window', or method source or intent",
+                allowed="statistics='window', or method source, intent or adapt",
                 got=f"statistics={self.statistics!r}",
             )
         kinds: set[Any] = set()
@@ -127,6 +136,23 @@ class SittaInferer(Inferer):  # type: ignore[misc]  # MONAI has no complete type
         stitched = sliding_window_inference(inputs, window, 1, predict, **how)
         self.prediction = None
         return stitched if self.returns == "probability" else to_logits(stitched, kinds.pop())
+
+
+class _Called(nn.Module):
+    """A network that is called with more than the image."""
+
+    def __init__(self, network: nn.Module, args: tuple[Any, ...], kw: dict[str, Any]) -> None:
+        super().__init__()
+        inner: Any = unwrap(network)
+        self.network, self.args, self.kw = inner, args, kw
+        for name in ("card", "profile"):  # what the network brings along
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
+        self.training = inner.training  # not train(): that would change the user's network
+
+    def forward(self, x: Tensor) -> Any:
+        """The network's own result."""
+        return self.network(x, *self.args, **self.kw)
 
 
 def write_bundle(folder: str | Path, **changes: Any) -> Path:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from sitta.adaptation import method as method_of
-from sitta.adaptation.source import GridMethod
+from sitta.adaptation.source import GridMethod, Source
 from sitta.core.accel import budget
 from sitta.core.calibrated_statistics import measure_statistics
 from sitta.core.capture import CapturedStatistics
@@ -53,7 +53,8 @@ class SittaPredictor(nnUNetPredictor):  # type: ignore[misc]  # nnU-Net has no t
     """nnU-Net's predictor under mixed statistics, for networks with BatchNorm.
 
     It returns log-probabilities, or logits for region heads, so that nnU-Net's own nonlinearity
-    gives the integrated map. All is computed in float32.
+    gives the integrated map. Members are computed and added up in float32. The method ``source``
+    has none to mix: its logits are those of nnU-Net's own method, to the last bit.
 
     Attributes:
         predictions: What was computed of the last case, one ``RawPrediction`` for each fold, in
@@ -95,6 +96,8 @@ class SittaPredictor(nnUNetPredictor):  # type: ignore[misc]  # nnU-Net has no t
         """Log-probabilities (logits of regions) ``(C, *S)`` of a case ``(channels, *S)``."""
         self.network: Any = self.network.to(self.device).eval()
         adapt = self._fitted()
+        if isinstance(adapt, Source) and adapt.lam == adapt.trained_lambda:
+            return self._as_trained(adapt, input_image)
         patch = self.configuration_manager.patch_size
         data, inside = pad_nd_image(input_image, patch, "constant", {"value": 0}, True, None)
         slices = self._internal_get_sliding_window_slicers(data.shape[1:])
@@ -109,12 +112,25 @@ class SittaPredictor(nnUNetPredictor):  # type: ignore[misc]  # nnU-Net has no t
             logits = logits[:, :, :, *inside[1:]]  # (K, 1, C, *S)
             image = input_image.float()[None].cpu()
             raw = adapt._integrated(twin, image, adapt.members(logits, distance))
-        if input_image is not self._case or len(self.predictions) == len(self.list_of_parameters):
-            self.predictions, self._case = [], input_image
-        self.predictions.append(raw)
+        self._keep(raw, input_image)
         # A member alone keeps its logits, which say more than single precision does near 0 and 1.
         alone = len(logits) == 1
         return logits[0, 0] if alone else to_logits(raw.probability, raw.activation)[0]
+
+    def _as_trained(self, adapt: GridMethod, case: Tensor) -> Tensor:
+        """nnU-Net's own logits, in its own precision."""
+        logits: Tensor = super().predict_sliding_window_return_logits(case)
+        member = logits.float().cpu()[None, None]  # (K, N, C, *S)
+        members = adapt.members(member, torch.full((1,), torch.nan))
+        with adapt._twins.borrow() as twin:
+            self._keep(adapt._integrated(twin, case.float()[None].cpu(), members), case)
+        return logits
+
+    def _keep(self, raw: RawPrediction, case: Tensor) -> None:
+        """One more fold of a case, or the first of the next one."""
+        if case is not self._case or len(self.predictions) == len(self.list_of_parameters):
+            self.predictions, self._case = [], case
+        self.predictions.append(raw)
 
     def measure(self, cases: Iterable[Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
         """Statistics of layers that keep none, over the windows of preprocessed in-domain cases.

@@ -254,7 +254,7 @@ class CaseWorker(Worker):
             self._kit = self.predictor.configuration_manager.preprocessor_class(verbose=False)
             writer = self.predictor.plans_manager.image_reader_writer_class()
         self._require_one_stage()
-        self.predictor._fitted()  # refuses a network without BatchNorm before any case
+        self._require_mixable()
         self.loaded = Loaded(
             request.model,
             self.predictor.network,
@@ -267,6 +267,14 @@ class CaseWorker(Worker):
         settings = fingerprint(request, self.loaded)
         keeps = {"keep_header": True, "writer": writer.write_seg}  # the header is nnU-Net's own
         self.outputs = CaseOutputs(out, settings, trained.classes, **keeps)
+
+    def _require_mixable(self) -> None:
+        """Refuse a network without BatchNorm before any case."""
+        try:
+            self.predictor._fitted()
+        except UnsupportedModel as error:
+            fix = "--method source gives nnU-Net's own masks with a report"
+            raise UnsupportedModel(error.what, got=error.got, fix=fix) from error
 
     def _require_one_stage(self) -> None:
         if self.predictor.configuration_manager.previous_stage_name is not None:

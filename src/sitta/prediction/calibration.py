@@ -143,7 +143,7 @@ def without_calibration(model: Any) -> Any:
     profile: Any = getattr(model, "profile", None)
     if isinstance(table, Mapping):
         plain.card = {k: v for k, v in table.items() if k not in ("calibration", "profile")}
-    if getattr(profile, "calibration", None) is not None:
+    if profile is not None and getattr(profile, "calibration", None) is not None:
         plain.profile = replace(profile, calibration=None)
     return plain
 

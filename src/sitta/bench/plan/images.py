@@ -11,17 +11,16 @@ from sitta.data.domains import Domain
 from sitta.data.preprocess import Preprocess
 from sitta.data.samples import Samples, load, split
 
-CLASSES = 2  # background and foreground: what a plan trains
-
 
 def images(
-    plan: Plan, job: Job, preprocess: Preprocess | None = None, classes: int = CLASSES
+    plan: Plan, job: Job, preprocess: Preprocess | None = None, classes: int | None = None
 ) -> tuple[Samples, frozenset[tuple[str, int]]]:
     """The images of a job, and which of the target's are in the draw.
 
     A model that is given has its own preprocessing, and number of classes with the background.
     """
     task = plan.task(job.model.task)
+    classes = classes or len(task.classes) + 1
     samples = decoded(task.domain(job.target), preprocess or task.preprocess, classes)
     rows = drawn(plan, task.name, job.target, len(samples))
     in_draw = frozenset((samples.names[i], samples.slices[i]) for i in rows)
@@ -32,7 +31,7 @@ def images(
 
 
 @lru_cache(maxsize=8)
-def decoded(domain: Domain, preprocess: Preprocess, classes: int = CLASSES) -> Samples:
+def decoded(domain: Domain, preprocess: Preprocess, classes: int = 2) -> Samples:
     """A target in memory, shared by all models that are tried on it."""
     return load(domain, preprocess, classes)
 

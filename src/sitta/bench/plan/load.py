@@ -161,8 +161,11 @@ def _task(table: TaskTable, name: str, root: Path, images: int) -> Task:
         with PlanError.at("sources", number):
             _require("domain", source, table.domains)
     images = table.images_per_target or images
-    about = (table.note, table.public, table.sources)
-    return Task(name, tuple(domains), preprocess, images, *about)
+    if not table.classes:
+        allowed = 'such as ["cord", "grey matter"]'
+        raise PlanError("A task needs a class.", "classes", allowed=allowed)
+    about = (images, table.note, table.public, table.sources, table.classes)
+    return Task(name, tuple(domains), preprocess, *about)
 
 
 def _check_name(name: str) -> None:

@@ -20,7 +20,7 @@ from sitta.core.integration import STRATEGIES, shared_strategies
 from sitta.data.domains import Domain
 from sitta.data.preprocess import Preprocess
 from sitta.errors import InvalidSetting
-from sitta.inference.loading import find_profile
+from sitta.inference.loading import UNNAMED, find_profile
 from sitta.training import Job as TrainingJob
 from sitta.training import Recipe
 
@@ -89,6 +89,14 @@ def _strategy(name: str) -> str:
     return name
 
 
+def _class_name(name: str) -> str:
+    if not name.strip() or set(name) & {"=", ";"}:
+        raise InvalidSetting(
+            "That is no name for a class.", allowed="text without = and ;", got=repr(name)
+        )
+    return name
+
+
 List = Annotated[  # TOML has lists
     tuple[T, ...], Field(strict=False, max_length=MOST), AfterValidator(_distinct)
 ]
@@ -97,6 +105,7 @@ Repeats = Annotated[int, Field(ge=1, le=MOST)]
 Seed = Annotated[int, Field(ge=0, le=SEED.high)]
 Lambdas = Annotated[List[float], AfterValidator(_lambdas)]
 Strategies = List[Annotated[str, AfterValidator(_strategy)]]
+ClassName = Annotated[str, AfterValidator(_class_name)]
 
 
 class Training(Table, extra="allow"):
@@ -130,6 +139,7 @@ class TaskTable(Table, extra="allow"):
     sources: List[str] | None = None  # domains that models are trained on; all if not given
     folder: str | None = None
     masks: str = "masks"
+    classes: List[ClassName] = UNNAMED  # names of what the masks hold, from 1 on
     images_per_target: Count | None = None
     note: str = ""
     public: bool = False  # the images are public: calibrations may keep shapes of few subjects
@@ -228,6 +238,7 @@ class Task:
     note: str = ""  # kept in checkpoints
     public: bool = False
     sources: tuple[str, ...] | None = None  # domains that models are trained on; None is all
+    classes: tuple[str, ...] = UNNAMED  # of its masks, from 1 on
 
     def domain(self, name: str) -> Domain:
         """One of its domains."""
@@ -266,7 +277,7 @@ class Plan:
         """How a model is trained."""
         task, way = self.task(model.task), self.trainings[model.training]
         domain, recipe = task.domain(model.source), way.recipe_of(model.repeat)
-        job = TrainingJob(domain, recipe, task.preprocess, way.preset)
+        job = TrainingJob(domain, recipe, task.preprocess, way.preset, task.classes)
         return replace(job, note=task.note, public=task.public)
 
     def fixed(self) -> dict[str, Any]:
@@ -284,6 +295,8 @@ class Plan:
                 "preprocess": task.preprocess.as_dict(),
                 "images_per_target": task.images_per_target,
             }
+            if task.classes != UNNAMED:  # else as before there were classes
+                settings[f"tasks.{task.name}"]["classes"] = list(task.classes)
             for domain in task.domains:  # a folder may serve two tasks, with other masks
                 settings[f"images of {task.name}/{domain.name}"] = _fingerprint(domain)
         return settings

@@ -18,15 +18,14 @@ from sitta.bench.plan.cells import Cell, Job, by_pass
 from sitta.bench.plan.images import images
 from sitta.bench.plan.request import MethodRequest
 from sitta.bench.plan.schema import Plan
-from sitta.bench.run.measure import measure
-from sitta.bench.stats.rows import COLUMNS, TRUST
+from sitta.bench.run.measure import Metrics, measure
+from sitta.bench.stats.rows import BY_CLASS, COLUMNS, TRUST, text_of
 from sitta.bench.variant import ORACLE, Variant
 from sitta.core.members import grid
 from sitta.data.samples import Samples
 from sitta.inference.contact import first_contact
 from sitta.inference.loading import load_model
 from sitta.models import load
-from sitta.models.profile import Profile
 from sitta.prediction.prediction import Prediction
 
 PIXELS = 128 * 128  # of the images in one pass: on a core, more at once only crowd the caches
@@ -45,10 +44,12 @@ def evaluate(plan: Plan, job: Job, checkpoint: str, cells: Sequence[Cell], write
         model: Any = loaded.model
         samples, in_draw = images(plan, job, loaded.preprocess, len(loaded.classes) + 1)
         first_contact(loaded, samples.images[:1].numpy(), loaded.profile.window)
+        classes = loaded.classes
     else:
         model = load(checkpoint)
         samples, in_draw = images(plan, job)
-    run = partial(_run, plan, samples, in_draw)
+        classes = plan.task(job.model.task).classes
+    run = partial(_run, plan, samples, in_draw, classes)
     for group in by_pass(plan, cells):
         for cell, rows in _of_group(plan, group, model, run):
             write(cell, _table(plan, cell, rows))
@@ -74,7 +75,13 @@ def _of_group(
             yield cell, by_variant[key]
 
 
-def _run(plan: Plan, samples: Samples, in_draw: InDraw, methods: Sequence[Method]) -> list[Rows]:
+def _run(
+    plan: Plan,
+    samples: Samples,
+    in_draw: InDraw,
+    classes: Sequence[str],
+    methods: Sequence[Method],
+) -> list[Rows]:
     """Rows of each method, from one pass if there are several; a few images at a time."""
     rows: list[Rows] = [[] for _ in methods]
     size = max(1, PIXELS // samples.masks[0].numel())
@@ -88,19 +95,18 @@ def _run(plan: Plan, samples: Samples, in_draw: InDraw, methods: Sequence[Method
         seconds = (time.perf_counter() - begun) / len(part)
         profile = getattr(methods[0].model, "profile", None)
         for each, prediction in zip(rows, predictions, strict=True):
-            each += _rows(plan, part, in_draw, prediction, seconds, profile)
+            metrics = measure(prediction, part.masks, plan.tolerance, profile, classes)
+            each += _rows(part, in_draw, prediction, metrics, seconds)
     return rows
 
 
 def _rows(
-    plan: Plan,
     part: Samples,
     in_draw: InDraw,
     prediction: Prediction,
+    metrics: Sequence[Metrics],
     seconds: float,
-    profile: Profile | None,
 ) -> Iterator[dict[str, Any]]:
-    metrics = measure(prediction, part.masks, plan.tolerance, profile)
     images = zip(part.names, part.slices, metrics, trust(prediction), strict=True)
     for name, number, measured, trusted in images:
         where = {"image": name, "slice": number, "drawn": (name, number) in in_draw}
@@ -120,4 +126,5 @@ def trust(prediction: Prediction) -> list[dict[str, Any]]:
 def _table(plan: Plan, cell: Cell, rows: Rows) -> pd.DataFrame:
     variant = cell.request.variant(plan.step)
     where = {**asdict(cell.model), "target": cell.target, **variant.columns}
-    return pd.DataFrame([{**where, **row} for row in rows], columns=list(COLUMNS))
+    table = pd.DataFrame([{**where, **row} for row in rows], columns=list(COLUMNS))
+    return table.assign(**{BY_CLASS: text_of(table)})

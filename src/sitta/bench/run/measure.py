@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,11 +24,12 @@ from monai.metrics import (
 from torch import Tensor
 
 from sitta.bench.plan.schema import TOLERANCE
+from sitta.bench.stats.rows import by_class
 from sitta.inference.postprocess import cleaned
 from sitta.models.profile import Profile
 from sitta.prediction.prediction import Prediction
 
-Metrics = dict[str, float]
+Metrics = dict[str, Any]
 
 BINS = 15  # of the expected calibration error
 
@@ -36,12 +39,14 @@ def measure(
     truth: Tensor,
     tolerance: float = TOLERANCE,
     profile: Profile | None = None,
+    classes: Sequence[str] = (),
 ) -> list[Metrics]:
     """Metrics of N images against their classes ``(N, *S)``, means over foreground classes.
 
     ``dice``, ``iou``, ``hd95`` (pixels), ``surface_dice``, and ``ece``, the expected calibration
     error of the foreground's probability over all pixels. Masks are taken after the thresholds and
-    the post-processing of the model's profile.
+    the post-processing of the model's profile. With the names of several classes, ``classes`` has
+    the Dice of each, as text.
     """
     probability = prediction.probability
     mask = _foreground(prediction, profile).to(probability)  # (N, F, *S)
@@ -54,7 +59,13 @@ def measure(
         "ece": calibration_error(stated.float(), wanted),
     }
     means = {name: values.double().mean(dim=1).tolist() for name, values in metrics.items()}
-    return [dict(zip(means, values, strict=True)) for values in zip(*means.values(), strict=True)]
+    rows: list[Metrics] = [
+        dict(zip(means, each, strict=True)) for each in zip(*means.values(), strict=True)
+    ]
+    if len(classes) == mask.shape[1] > 1:
+        for row, dice in zip(rows, metrics["dice"].double().tolist(), strict=True):
+            row["classes"] = by_class(dict(zip(classes, dice, strict=True)))
+    return rows
 
 
 def _foreground(prediction: Prediction, profile: Profile | None) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,9 +40,13 @@ _BEFORE = {score.before for score in SCORES.values()}
 _SCORES = [score.name for score in every() if score is not DOUBT and score.name not in _BEFORE]
 # The change stays last, as in the results that are published.
 TRUST = (*sorted(_SCORES, key="change".__eq__), "notes")
-COLUMNS = (*CELL, *VARIANT, *IMAGE, *METRICS, *TRUST, "seconds")
+BY_CLASS = "classes"  # Dice of each class of a task with several, as text
+COLUMNS = (*CELL, *VARIANT, *IMAGE, *METRICS, *TRUST, "seconds", BY_CLASS)
 
-TEXT: Any = dict.fromkeys((*SPLIT, "method", "strategy", "settings", "image", "notes"), "str")
+TEXT: Any = dict.fromkeys(
+    (*SPLIT, "method", "strategy", "settings", "image", "notes", BY_CLASS), "str"
+)
+OPTIONAL = {BY_CLASS, *SCORES}  # columns that rows of before may lack
 PLAIN = "plain"  # training as the plan says; others are named in its [[retrained]]
 
 
@@ -80,10 +85,41 @@ def read(path: Path) -> pd.DataFrame:
         raise SittaError(said, fix="copy or collect it again") from error
     except (OSError, ValueError, UnicodeDecodeError) as error:
         raise SittaError(f"{path} is not a table of results ({type(error).__name__}).") from error
-    lacking = [name for name in COLUMNS if name not in rows and name not in SCORES]
+    lacking = [name for name in COLUMNS if name not in rows and name not in OPTIONAL]
     if lacking:
         raise SittaError(f"{path} is not a table of results: no column {', '.join(lacking)}.")
-    return rows.reindex(columns=list(COLUMNS))  # a score that is newer than the rows is not known
+    rows = rows.reindex(columns=list(COLUMNS))  # a score that is newer than the rows is not known
+    return rows.assign(**{BY_CLASS: text_of(rows)})
+
+
+def text_of(rows: pd.DataFrame) -> pd.Series:
+    """The column of classes as text, empty where there is none."""
+    return rows[BY_CLASS].astype("str").fillna("")
+
+
+def by_class(dice: Mapping[str, float]) -> str:
+    """The Dice of each class, as rows have it.
+
+    Example:
+        >>> by_class({"cord": 0.91, "grey matter": 0.5})
+        'cord=0.91; grey matter=0.5'
+    """
+    return "; ".join(f"{name}={value:.6g}" for name, value in dice.items())
+
+
+def each_class(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of several classes as rows of each, whose task is ``task: class``; others are left out.
+
+    The Dice is that of the class; other metrics and scores stay those of the whole mask.
+    """
+    several = rows[text_of(rows) != ""]
+    if several.empty:
+        return several
+    listed = several.assign(pair=several[BY_CLASS].str.split("; ")).explode("pair")
+    names = listed["pair"].str.rpartition("=")
+    task = listed["task"] + ": " + names[0]
+    apart = listed.assign(task=task, dice=names[2].astype(float), **{BY_CLASS: ""})
+    return apart.drop(columns="pair").reset_index(drop=True)
 
 
 def write(rows: pd.DataFrame, path: Path, digits: int = 9) -> None:

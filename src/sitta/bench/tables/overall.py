@@ -7,8 +7,16 @@ from collections.abc import Iterator
 import pandas as pd
 
 from sitta.bench.stats.bootstrap import intervals
-from sitta.bench.stats.rows import METRICS
-from sitta.bench.stats.scores import OVER_TASKS, extent, per_image, scores, source_means, task_means
+from sitta.bench.stats.rows import METRICS, each_class
+from sitta.bench.stats.scores import (
+    OVER_TASKS,
+    extent,
+    per_image,
+    scores,
+    shifted,
+    source_means,
+    task_means,
+)
 from sitta.bench.tables.captions import caption
 from sitta.bench.tables.grid_data import GridData
 from sitta.bench.tables.paper_columns import OVER_SOURCES, about_paper, reported
@@ -34,7 +42,16 @@ def members(selection: TableData) -> Iterator[Table]:
         yield _by_task(grid, "all images, drawn or not")
 
 
-def _by_task(grid: GridData, images: str, over_sources: bool = False) -> Table:
+@table("classes", "By class", order=2, rows=lambda rows: each_class(shifted(rows)))
+def classes(selection: TableData) -> Iterator[Table]:
+    """All methods by class, of tasks with several."""
+    if grid := selection.common(selection.main):
+        yield _by_task(grid, "the images that every listed method was run on", over_tasks=False)
+
+
+def _by_task(
+    grid: GridData, images: str, over_sources: bool = False, over_tasks: bool = True
+) -> Table:
     """Means of each task and, of several, over tasks, with intervals and the paper's scores."""
     means, ends, theirs = task_means(grid.values), intervals(grid.values), reported(grid)
     data, columns = pd.DataFrame({"method": grid.labels}), []
@@ -45,7 +62,7 @@ def _by_task(grid: GridData, images: str, over_sources: bool = False) -> Table:
             data[f"{name}, paper"] = theirs[name].to_numpy()
             columns.append(Column(f"{name}, paper"))
 
-    several = len(means) > 2
+    several = over_tasks and len(means) > 2
     for task in means.index if several else means.index[:-1]:
         data[task] = means.loc[task].to_numpy()
         data[f"{task}, low"], data[f"{task}, high"] = ends[task]

@@ -86,7 +86,7 @@ export function table({ lambdas, member_names, entropies, weights, areas, source
   return make(
     "table",
     {},
-    make("caption.hidden", {}, "Members from the training statistics (λ 1) to this image (λ 0)"),
+    make("caption.hidden", {}, "Members between the training statistics (λ 1) and this image (λ 0)"),
     make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)))),
     make(
       "tbody",

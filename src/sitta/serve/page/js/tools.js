@@ -195,7 +195,10 @@ export class Tools {
     const slider = byId("lambda");
     Object.assign(slider, { max: String(result.lambdas.length - 1), value: String(k) });
     const last = result.member_names?.at(-1);
-    byId("lambda-end").textContent = isNamed(last) ? `λ 0, then ${last}` : "λ 0: this image alone";
+    const [from, to] = [result.lambdas[0], result.lambdas.at(-1)];
+    const alone = to === 0 ? ": this image alone" : "";
+    byId("lambda-start").textContent = `λ ${short(from)}${result.source_member === 0 ? ": as trained" : ""}`;
+    byId("lambda-end").textContent = isNamed(last) ? `λ 0, then ${last}` : `λ ${short(to)}${alone}`;
     const [lam, wanted] = [result.lambdas[k], look.lam].map(short);
     const near = look.members && lam !== wanted ? `, nearest to ${wanted}` : "";
     const told = [`entropy ${fixed(row.entropies[k])} bit`, `weight ${fixed(row.weights[k])}`];
