@@ -45,7 +45,7 @@ fuzz: .venv/installed-dev  ## damage files of every format, read them, keep what
 	@$(BIN)/python -m tests.data.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 
 # torch is not locked: whether its CPU or its CUDA build is right depends on the machine.
-LOCKED := bench dicom-seg nnunet onnx ray serve
+LOCKED := bench dicom-seg docs nnunet onnx ray serve
 lock: .venv/created  ## versions and SHA-256 of all packages of a release, from constraints.txt
 	@$(INSTALL) uv
 	@echo "torch; python_version < '0'" | $(BIN)/uv pip compile pyproject.toml $(LOCKED:%=--extra %) \
