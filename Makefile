@@ -16,7 +16,7 @@ $(shell rm -f .venv/created)
 endif
 endif
 
-.PHONY: demo test check pytest fuzz lock audit bench-smoke speed clean
+.PHONY: demo test check pytest docs fuzz lock audit bench-smoke speed clean
 
 demo: .venv/installed  ## adapt a small trained model to images of three unseen scanners
 	@echo "demo: adapts a model to phantom images of three unseen sites and draws the result"
@@ -37,6 +37,10 @@ check: .venv/installed-dev
 pytest: .venv/installed-dev
 	@echo "test: runs every test and every example in the documentation"
 	$(BIN)/pytest
+
+docs: .venv/installed-dev  ## the documentation as a site; make test builds it, too
+	@echo "docs: builds the site into docs/_build/site; a warning is an error"
+	@$(BIN)/python scripts/build_docs.py
 
 FUZZ_SECONDS ?= 600
 FUZZ_SEED ?= 0

@@ -15,7 +15,7 @@ version = release = __version__
 # The source folder is that of the repository, so that a link that works there works here too.
 root_doc = "docs/index"
 include_patterns = ["docs/**", "benchmarks/*.md", "CHANGELOG.md", "CONTRIBUTING.md"]
-exclude_patterns = ["docs/_build", "docs/_ext", "docs/_static", "docs/_templates"]
+exclude_patterns = [".*", "src", "tests", "docs/_*"]
 templates_path = ["_templates"]
 
 extensions = [
@@ -38,6 +38,7 @@ nitpick_ignore_regex = [("py:.*", r"(collections|monai|numpy|pathlib|torch|typin
 
 html_theme = "furo"
 html_title = f"Sitta {release}"
+html_additional_pages = {"index": "forward.html"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False

@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
 INDEX = "docs/index"
-UNLISTED = re.compile(r"docs/results/(?:.+/)?tables/|benchmarks/|CONTRIBUTING$")
+UNLISTED = re.compile(r"docs/results/(?:.+/)?tables/|benchmarks/")
 BULLET = re.compile(r"^- \*\*(?P<caption>[^*]+)\*\*:(?P<text>(?:.*\n)(?:  .*\n)*)", re.MULTILINE)
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)([^)#]+)\)")
 
