@@ -135,5 +135,7 @@ def test_notebooks_are_kept_without_output_and_explain_themselves(path):
     for cell in code:
         source = re.sub(r"(?m)^!.*$", "", "".join(cell["source"]))
         last = (ast.parse(source).body or [None])[-1]
-        drawn = isinstance(last, ast.Expr) and re.match(r"chart|scanners|draw|.*plot", ast.unparse(last))
+        drawn = isinstance(last, ast.Expr) and re.match(
+            r"chart|scanners|draw|.*plot", ast.unparse(last)
+        )
         assert not drawn or cell["metadata"].get("alt"), "a figure needs a text for the blind"
