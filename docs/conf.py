@@ -37,6 +37,7 @@ nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(collections|monai|numpy|pathlib|torch|typing)\..*")]
 
 html_theme = "furo"
+html_math_renderer = "picture"
 html_title = f"Sitta {release}"
 html_additional_pages = {"index": "forward.html"}
 html_static_path = ["_static"]

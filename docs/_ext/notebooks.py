@@ -100,7 +100,8 @@ def markdown(cells: list[dict[str, Any]], figures: Path, base: Path) -> str:
             parts.append(source)
             continue
         output = next(outputs)
-        parts.append(f"```python\n{source}\n```")
+        language = "sh" if source.startswith("!") else "python"
+        parts.append(f"```{language}\n{source.removeprefix('!')}\n```")
         if output.text.strip():
             parts.append(f"```text\n{output.text.rstrip()}\n```")
         for picture in output.figures:

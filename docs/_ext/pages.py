@@ -1,11 +1,15 @@
 """What turns the Markdown of the repository into a site.
 
 The list in ``docs/index.md`` is the navigation, so that a page is listed in one place. Images on
-other hosts become their alternative text: the site asks no other server for anything.
+other hosts become their alternative text, and formulas become pictures, where Sphinx would fetch
+MathJax: the site asks no other server for anything.
 """
 
 from __future__ import annotations
 
+import base64
+import html
+import io
 import posixpath
 import re
 from typing import Any
@@ -16,6 +20,7 @@ from sphinx.transforms import SphinxTransform
 
 INDEX = "docs/index"
 UNLISTED = re.compile(r"docs/results/(?:.+/)?tables/|benchmarks/")
+HEADING = re.compile(r"\A#+ ")
 BULLET = re.compile(r"^- \*\*(?P<caption>[^*]+)\*\*:(?P<text>(?:.*\n)(?:  .*\n)*)", re.MULTILINE)
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)([^)#]+)\)")
 
@@ -38,8 +43,8 @@ def read(app: Sphinx, docname: str, source: list[str]) -> None:
     """Add the navigation to the index; let tables and measurements stand outside of it."""
     if docname == INDEX:
         source[0] += "\n" + navigation(source[0])
-    elif UNLISTED.match(docname) and not source[0].startswith("---\n"):
-        source[0] = f"---\norphan: true\n---\n\n{source[0]}"
+    elif UNLISTED.match(docname):  # a table starts at the level that it has in a report
+        source[0] = "---\norphan: true\n---\n\n" + HEADING.sub("# ", source[0], count=1)
 
 
 class LocalImages(SphinxTransform):
@@ -54,8 +59,21 @@ class LocalImages(SphinxTransform):
                 image.replace_self(nodes.Text(image.get("alt", "")))
 
 
+def formula(writer: Any, node: nodes.Element) -> None:
+    """A formula as a picture, with its source for those who do not see it."""
+    from matplotlib.mathtext import math_to_image
+
+    source, draft = " ".join(node.astext().split()), io.BytesIO()
+    math_to_image(f"${source}$", draft, format="svg", prop={"size": 13})
+    data = base64.b64encode(draft.getvalue()).decode()
+    picture = f'<img alt="{html.escape(source)}" src="data:image/svg+xml;base64,{data}">'
+    writer.body.append(f"<p>{picture}</p>" if isinstance(node, nodes.math_block) else picture)
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Entry point of the extension."""
     app.connect("source-read", read)
     app.add_transform(LocalImages)
+    app.add_html_math_renderer("picture", (formula, None), (formula, None))
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
