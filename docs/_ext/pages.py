@@ -61,10 +61,12 @@ class LocalImages(SphinxTransform):
 
 def formula(writer: Any, node: nodes.Element) -> None:
     """A formula as a picture, with its source for those who do not see it."""
+    from matplotlib.font_manager import FontProperties
     from matplotlib.mathtext import math_to_image
 
     source, draft = " ".join(node.astext().split()), io.BytesIO()
-    math_to_image(f"${source}$", draft, format="svg", prop={"size": 13})
+    plain = re.sub(r"\\big(?![a-z])", "", source)  # Matplotlib knows no sizes of brackets
+    math_to_image(f"${plain}$", draft, format="svg", prop=FontProperties(size=13))
     data = base64.b64encode(draft.getvalue()).decode()
     picture = f'<img alt="{html.escape(source)}" src="data:image/svg+xml;base64,{data}">'
     writer.body.append(f"<p>{picture}</p>" if isinstance(node, nodes.math_block) else picture)
