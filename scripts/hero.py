@@ -23,6 +23,7 @@ from sitta.prediction.prediction import Prediction
 SEED = 6  # of the scenes
 OUT = Path(__file__).parents[1] / "docs" / "images" / "hero.png"
 TRUTH, BEFORE, AFTER = "#ffffff", "#ff7b4a", "#35d0ff"  # apart for colour-blind readers too
+SIDE, GAP = 2.6, 0.2  # inches: of an image, and between two
 STYLE = {"font.family": "DejaVu Sans", "font.size": 11, "svg.hashsalt": "sitta"}
 
 
@@ -56,26 +57,32 @@ def gauge(ax: Any, p: Prediction, true: float) -> None:
     ax.tick_params(length=0, labelsize=9, colors="#555555")
 
 
+def place(figure: Figure, column: int, bottom: float, height: float) -> Any:
+    """Axes as wide as an image, in inches from the lower left corner."""
+    width, full = figure.get_size_inches()
+    left = GAP + column * (SIDE + GAP)
+    return figure.add_axes((left / width, bottom / full, SIDE / width, height / full))
+
+
 def picture(shown: list[tuple[str, Tensor, Prediction]]) -> Figure:
     """A column for each scene: before, after, and what Sitta says of it."""
-    figure = Figure(figsize=(2.75 * len(shown), 7.1), layout="constrained")
-    axes = figure.subplots(3, len(shown), height_ratios=[5, 5, 0.7], squeeze=False)
-    for column, (site, truth, p) in zip(axes.T, shown, strict=True):
-        rows = (("Before", p.source_mask, BEFORE), ("After", p.mask, AFTER))
-        for ax, (name, mask, colour) in zip(column, rows, strict=False):
+    figure = Figure(figsize=(GAP + len(shown) * (SIDE + GAP), 2 * SIDE + 3.0))
+    for n, (site, truth, p) in enumerate(shown):
+        before, after = place(figure, n, SIDE + 2.1, SIDE), place(figure, n, 1.75, SIDE)
+        rows = ((before, "Before", p.source_mask, BEFORE), (after, "After", p.mask, AFTER))
+        for ax, name, mask, colour in rows:
             outlined(ax, p.image[0], truth, mask, colour)
             score = float(dice(mask[None], truth[None]))
             ax.set_title(f"{name}: Dice {score:.2f}", fontsize=13, fontweight="bold")
             ax.spines[:].set_visible(False)
-        about = phantom.SITES[site].about
-        column[0].text(
-            0.5, 1.17, f"Scanner: {about}", transform=column[0].transAxes, ha="center", va="bottom"
-        )
-        gauge(column[2], p, float(dice(p.mask[None], truth[None])))
+        about = f"Scanner: {phantom.SITES[site].about}"
+        before.text(0.5, 1.15, about, transform=before.transAxes, ha="center", va="bottom")
+        gauge(place(figure, n, 0.85, 0.3), p, float(dice(p.mask[None], truth[None])))
     figure.supxlabel(
         "White dashes: true outline.   Blue bar: expected Dice with its 80 % interval,\n"
         "computed without the truth.   Black dot: Dice with the truth.",
         fontsize=10,
+        y=0.01,
     )
     return figure
 
