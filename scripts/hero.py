@@ -75,7 +75,7 @@ def picture(shown: list[tuple[str, Tensor, Prediction]]) -> Figure:
             score = float(dice(mask[None], truth[None]))
             ax.set_title(f"{name}: Dice {score:.2f}", fontsize=13, fontweight="bold")
             ax.spines[:].set_visible(False)
-        about = f"Scanner: {phantom.SITES[site].about}"
+        about = "Scanner: " + phantom.SITES[site].about.replace(": ", ", ")
         before.text(0.5, 1.15, about, transform=before.transAxes, ha="center", va="bottom")
         gauge(place(figure, n, 0.85, 0.3), p, float(dice(p.mask[None], truth[None])))
     figure.supxlabel(
