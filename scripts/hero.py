@@ -36,11 +36,12 @@ def scenes() -> list[tuple[str, Tensor, Prediction]]:
 
 def outlined(ax: Any, image: Tensor, truth: Tensor, mask: Tensor, colour: str) -> None:
     """An image with the true outline dashed and the outline of a mask."""
-    ax.imshow(image, cmap="gray", vmin=0, vmax=1)
-    ax.contourf(mask.float(), levels=[0.5, 1.5], colors=[colour], alpha=0.25)
-    ax.contour(truth.float(), levels=[0.5], colors=TRUTH, linewidths=1.2, linestyles="--")
+    inside, true = mask.float().numpy(), truth.float().numpy()
+    ax.imshow(image.numpy(), cmap="gray", vmin=0, vmax=1)
+    ax.contourf(inside, levels=[0.5, 1.5], colors=[colour], alpha=0.25)
+    ax.contour(true, levels=[0.5], colors=TRUTH, linewidths=1.2, linestyles="--")
     if mask.any():
-        ax.contour(mask.float(), levels=[0.5], colors=colour, linewidths=2.2)
+        ax.contour(inside, levels=[0.5], colors=colour, linewidths=2.2)
     ax.set(xticks=[], yticks=[])
 
 
