@@ -58,6 +58,14 @@ class MissingExtra(SittaError, ImportError):
         super().__init__(said, fix=pip_line(extra))
 
 
+def package_of(error: ModuleNotFoundError) -> str:
+    """The package that is not installed; raises the error again if the fault is Sitta's own."""
+    package = (error.name or "").partition(".")[0]
+    if package in ("", "sitta"):
+        raise error
+    return package
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out; torch and the dynamic loader say it in words."""
     words = ("allocate", "failed to map segment", "out of memory")

@@ -157,7 +157,7 @@ def test_progress_is_told(net, scenes):
 
 
 def test_at_most_a_hundred_images_are_looked_at(net, monkeypatch):
-    monkeypatch.setattr(module, "MOST", 5)
+    monkeypatch.setattr(module, "MOST_IMAGES", 5)
     images, masks = phantom.batch("alder", 9, (24, 24))
     assert sitta.calibrate(net, images, masks).images == 5
 

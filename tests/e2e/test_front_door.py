@@ -80,6 +80,21 @@ def test_a_missing_package_ends_in_the_line_that_installs_it(words, package, tmp
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_a_worker_of_the_service_without_torch_says_so_too(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('torch', name='torch')")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-m", "sitta", "serve", "phantom-alder", "--port", "0"],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.strip().endswith("not installed: torch. What to do: pip install -e .")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
 def test_only_the_benchmark_needs_pandas_and_scipy(tmp_path):
     phantom.write(tmp_path, "rowan", 5, (32, 32))
     small = ["--size", "32x32", "--json"]
@@ -112,6 +127,9 @@ def test_the_line_that_installs_an_extra_depends_on_the_place(monkeypatch, tmp_p
     ("words", "said"),
     [
         (["inspect", "json:loads"], "json:loads cannot be called without arguments"),
+        (["inspect", "json:loads"], 'factory = "json:loads" and arguments = { s = ... } under'),
+        (["profile", "new", "torch.nn:Conv2d"], "{ in_channels = ..., out_channels = ..., kernel"),
+        (["inspect", "string:digits"], "string:digits is not a callable"),
         (["inspect", "chest-mcuu"], "Did you mean 'chest-mcu'?"),
         (["zoo", "chest-mcuu"], "Did you mean 'chest-mcu'?"),
         (["methods", "intnt"], "Did you mean 'intent'?"),
@@ -196,6 +214,12 @@ def test_ctrl_c_during_predict_says_how_far_it_got(images, tmp_path):
     assert told, said
     assert 1 <= int(told[1]) < 24
     assert sitta_command(*words, "--json").returncode == 0
+
+
+def test_ctrl_c_before_anything_is_done_says_so(capsys):
+    with pytest.raises(typer.Exit), show.progress("predict", silent=True):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "Nothing is done yet.\n"
 
 
 def test_ctrl_c_during_train_says_how_to_go_on(tmp_path):

@@ -12,7 +12,7 @@ from sitta.core.masks import labels
 from sitta.data import Preprocess
 from sitta.models.profile import ClassInfo, Profile, ProfileError, profile_of_card
 from sitta.models.profile.card import card_of_profile
-from sitta.models.profile.toml import text as toml
+from sitta.models.profile.writing import text as toml
 
 MODEL = '[model]\nfactory = "net.py:build"\n'
 HEAD = "profile = 1\n" + MODEL

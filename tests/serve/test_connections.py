@@ -49,7 +49,7 @@ def healthy(asked):
 
 
 def test_half_sent_headers_make_way_for_others(on_a_port, opened, monkeypatch):
-    monkeypatch.setattr(connections, "MOST", MOST)
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", MOST)
     asked = on_a_port()
     for _ in range(5 * MOST):
         opened(asked, HALF)
@@ -69,7 +69,7 @@ def test_a_header_that_never_ends_is_given_up(on_a_port, opened, monkeypatch):
 
 
 def test_requests_under_way_are_never_closed_for_others(on_a_port, opened, monkeypatch, tmp_path):
-    monkeypatch.setattr(connections, "MOST", 4)
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 4)
     asked, go = on_a_port(), tmp_path / "go"
     jobs = [opened(asked, _request(b"x", until=str(go))) for _ in range(2)]
     wait_until(lambda: asked.service.pool.inside == 2)

@@ -107,6 +107,9 @@ LAMBDA = Constraint(
 STEP = Constraint("step of a grid of lambdas", low=1 / MOST, high=1.0)
 # Far above any sensible rate: an update that overflows is undone, with a note.
 RATE = Constraint("learning rate", above=0.0, high=1_000_000, title="learning rate", main=True)
+AT_ONCE = Constraint(
+    "members in one pass, as many as fit if not given", low=1, high=MOST, optional=True, whole=True
+)
 SEED = Constraint("seed", low=0, high=2**32 - 1, whole=True)  # as NumPy's
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from sitta._util.settings import MOST, option
+from sitta._util.settings import AT_ONCE, option
 from sitta.adaptation.base import Cost, Members, Method, Needs
 from sitta.core.entropy import Activation, balanced_entropy, probabilities
 from sitta.core.integration import are_usable, ballots
@@ -25,7 +25,7 @@ from sitta.prediction.calibration import (
 
 ENDS = (1.0, 0.0)  # lambdas that always run: the model as trained, and the image's own statistics
 INNER = (0.8, 0.6, 0.4, 0.2)
-SPLIT = 3  # the split member has the first third of the layers at source statistics
+SPLIT_SHARE = 3  # the split member has the first third of the layers at source statistics
 GRID = (1.0, *INNER, 0.0, 0.0)  # lambdas of the members, the split member last
 NAMES = (*(f"{lam:.2f}" for lam in GRID[:-1]), "split")
 ORDER = (0, 2, 3, 4, 5, 1, 6)  # ends, inner and split as listed: lambda 1 to 0, then split
@@ -75,14 +75,7 @@ class Adapt(Method):
 
     budget: str = option("adaptive", "members to run", choices=("adaptive", "full"), main=True)
     profile: Any = field(default=None, repr=False)
-    members_at_once: int | None = option(
-        None,
-        "members in one pass, as many as fit if not given",
-        low=1,
-        high=MOST,
-        optional=True,
-        whole=True,
-    )
+    members_at_once: int | None = option(None, AT_ONCE)
 
     @property
     def cost(self) -> Cost:
@@ -107,7 +100,7 @@ class Adapt(Method):
 
     def depths(self, layers: int) -> list[int]:
         """How many of so many layers stay at source statistics, of each member."""
-        return [*[0] * (len(GRID) - 1), layers // SPLIT]
+        return [*[0] * (len(GRID) - 1), layers // SPLIT_SHARE]
 
     def _adapt(self, twin: Twin, images: Tensor) -> Members:
         run = {"statistics": "in-layer", "at_once": self.members_at_once}
@@ -137,7 +130,7 @@ class Adapt(Method):
             ran = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
         entropies, weights = self._weights(logits, ran, self._activation(logits.shape[2]))
         return Members(
-            (*GRID[:-1], 1 / SPLIT),
+            (*GRID[:-1], 1 / SPLIT_SHARE),
             logits,
             distance,
             entropies,
@@ -179,15 +172,15 @@ class Adapt(Method):
         self, n: int, entropy: Tensor, odds: Tensor, finds: Tensor, usable: Tensor, alike: Tensor
     ) -> Tensor:
         """Weights ``(K, N)`` of the members for one class."""
-        known = self.calibration.classes if self.calibration else ()
+        classes = self.calibration.classes if self.calibration else ()
         log = _by_entropy(entropy, finds & usable, usable)
         anchor = torch.full_like(alike, ANCHOR)
-        if n >= len(known):  # what the image shows of a shift stands in for a calibration
+        if n >= len(classes):  # what the image shows of a shift stands in for a calibration
             even, (low, high) = 1 / len(ORDER), ALIKE
             anchor = even + (ANCHOR - even) * ((alike - low) / (high - low)).clamp(0, 1)
         log = log + _shared(anchor, len(ORDER)).log().to(log)
-        if n < len(known):
-            log = log + self._known(known[n], odds, finds, usable).to(log)
+        if n < len(classes):
+            log = log + self._known(classes[n], odds, finds, usable).to(log)
         return torch.where(usable, log, -torch.inf).softmax(dim=0)
 
     def _known(self, mine: ClassCalibration, odds: Tensor, finds: Tensor, usable: Tensor) -> Tensor:

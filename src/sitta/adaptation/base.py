@@ -229,19 +229,13 @@ class Method(ABC):
         if not usable.all():
             require_usable(usable.cpu().numpy(), images.float().cpu().numpy())
             logits, scores = without_unusable(logits, scores, usable)
-        weights, by_class = members.weights, members.class_weights
-        trained = self._trained(members.lambdas)
         each = probabilities(logits.flatten(0, 1), activation).unflatten(0, logits.shape[:2])
-        if by_class is not None:
-            probability = integrate_by_class(each, by_class, activation)
-            weights = by_class[:, :, -foreground_classes(each.shape[2], activation) :].mean(dim=2)
+        if members.class_weights is not None:
+            probability = integrate_by_class(each, members.class_weights, activation)
+            classes = foreground_classes(each.shape[2], activation)
+            weights = members.class_weights[:, :, -classes:].mean(dim=2)
         else:
-            if weights is None:
-                masked = torch.where(usable, scores, torch.inf)
-                if self.source_statistics and trained is not None:
-                    far = ~near(logits, activation, trained) & usable[trained]
-                    masked = torch.where(far, torch.inf, masked)
-                weights = weigh(members.strategy, masked, members.topk)
+            weights = self._weighed(members, logits, scores, usable)
             probability = integrate(each, weights, members.strategy, activation, members.ties)
         return RawPrediction(
             method=type(self).__name__,
@@ -258,12 +252,22 @@ class Method(ABC):
             activation=activation,
             codes=tuple((*c, *sorted(twin.notes)) for c in members.codes or [()] * len(images)),
             updated=self.takes_gradients,
-            trained=trained,
+            trained=self._trained(members.lambdas),
             distance=members.distance.cpu(),
             limits=Limits.of(getattr(unwrap(self.model), "card", None), self.calibration),
             calibration=self.calibration,
             thresholds=thresholds_of(unwrap(self.model)),
         )
+
+    def _weighed(self, members: Members, logits: Tensor, scores: Tensor, usable: Tensor) -> Tensor:
+        """The members' weights ``(K, N)``; one that does not count has none."""
+        if members.weights is not None:
+            return members.weights
+        trained, masked = self._trained(members.lambdas), torch.where(usable, scores, torch.inf)
+        if self.source_statistics and trained is not None:
+            far = ~near(logits, self._activation(logits.shape[2]), trained) & usable[trained]
+            masked = torch.where(far, torch.inf, masked)
+        return weigh(members.strategy, masked, members.topk)
 
     @property
     def trained_lambda(self) -> float:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from sitta._util.settings import LAMBDA, MOST, STEP, option
+from sitta._util.settings import AT_ONCE, LAMBDA, MOST, STEP, option
 from sitta.adaptation.base import Cost, Members, Needs
 from sitta.adaptation.source import STATISTICS, VARIANCE, GridMethod
 from sitta.core.calibrated_statistics import SHORT_GRID
@@ -65,14 +65,7 @@ class InTEnt(GridMethod):
     strategy: str = option("ent-baln", "how members weigh", choices=STRATEGIES.keys(), main=True)
     statistics: Statistics = option("captured", STATISTICS)
     variance: str = option("biased", VARIANCE)
-    members_at_once: int | None = option(
-        None,
-        "members in one pass, as many as fit if not given",
-        low=1,
-        high=MOST,
-        optional=True,
-        whole=True,
-    )
+    members_at_once: int | None = option(None, AT_ONCE)
     topk: int = option(2, "members that ent-topk keeps", low=1, high=MOST, whole=True)
     ties: str = option("background", "tied votes", choices=("background", "foreground"))
     empty: str = option(

@@ -45,17 +45,7 @@ def windowed(
     runs all its members, and with ``volume`` they mix captured statistics. An image that fits into
     one window goes through whole; ``overlap`` is a share of a window's sides.
     """
-    alike = isinstance(method, Adapt) or (
-        isinstance(method, GridMethod) and not method.needs_own_passes
-    )
-    if not alike:
-        raise InvalidSetting(
-            "This method cannot go window by window.",
-            allowed="adapt, source, and intent with the strategies "
-            + ", ".join(shared_strategies()),
-            got=type(method).name,
-        )
-    chosen: Windowed = method  # type: ignore[assignment]
+    chosen = _require_windowed(method)
     if statistics not in ("volume", "window") or not 0 <= overlap < 1:
         raise InvalidSetting(
             "Wrong settings of the windows.", allowed="volume or window; 0 <= overlap < 1"
@@ -87,11 +77,24 @@ def windowed(
     return predict
 
 
+def _require_windowed(method: Method) -> Windowed:
+    """The method, if its members can go window by window."""
+    if isinstance(method, Adapt):
+        return method
+    if isinstance(method, GridMethod) and not method.needs_own_passes:
+        return method
+    raise InvalidSetting(
+        "This method cannot go window by window.",
+        allowed=f"adapt, source, and intent with the strategies {', '.join(shared_strategies())}",
+        got=type(method).name,
+    )
+
+
 def _lambdas(method: Windowed) -> list[float]:
     """Of the members, and of those at lambda 1 and 0 that expected Dice asks for besides."""
     missing = [lam for lam in ENDS if lam not in method.grid]
-    known = method.calibration is not None and method.census.mixable
-    return [*method.grid, *(missing if known else ())]
+    expects_dice = method.calibration is not None and method.census.mixable
+    return [*method.grid, *(missing if expects_dice else ())]
 
 
 def _slide(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sitta._util.process import OnProgress
 from sitta.adaptation.adapt import Adapt
 from sitta.adaptation.base import Method
 from sitta.adaptation.source import Source
@@ -33,8 +34,7 @@ from sitta.prediction.evidence import dice, evidence
 from sitta.prediction.record import PredictionRecord
 
 Array = NDArray[Any]
-Watch = Callable[[int, int], None]
-MOST = 100  # images that are looked at
+MOST_IMAGES = 100  # images that are looked at
 SHIFTED = 200  # shifted images in all, about
 PER_IMAGE = (2, 12)  # shifted images of one image, at least and at most
 SEVERE = 3  # one severe shift for so many others
@@ -73,7 +73,7 @@ def calibrate(
     held_out: Sequence[int] | None = None,
     public: bool = False,
     seed: int = 0,
-    watch: Watch = lambda done, total: None,
+    watch: OnProgress = lambda done, total: None,
     **settings: Any,
 ) -> Calibration:
     """What a model looks like on images of its own domain, for ``sitta.Adapt`` and expected Dice.
@@ -111,13 +111,15 @@ def calibrate(
     safe = public or people >= SUBJECTS
     names = _names(classes, references.shape[1])
     priors = [_prior(references[:, n], seed) if safe else None for n in range(len(names))]
-    found = tuple(ClassCalibration(n, True, 0.0, p) for n, p in zip(names, priors, strict=True))
+    with_priors = tuple(
+        ClassCalibration(n, True, 0.0, p) for n, p in zip(names, priors, strict=True)
+    )
     start = Calibration(
         images=len(images),
         subjects=people,
         labelled=masks is not None,
         weights=fingerprint(model),
-        classes=found,
+        classes=with_priors,
         # A mean of few subjects would not say what images of others look like, either.
         inputs=fit_inputs(images.numpy(), keep_image=people >= SUBJECTS),
     )
@@ -158,9 +160,9 @@ def _owners(images: Tensor, subjects: Sequence[str] | None) -> list[str]:
 
 def _chosen(owners: Sequence[str], seed: int) -> list[int]:
     """At most so many images, drawn over the subjects."""
-    if len(owners) <= MOST:
+    if len(owners) <= MOST_IMAGES:
         return list(range(len(owners)))
-    drawn = np.random.default_rng(seed).permutation(len(owners))[:MOST]
+    drawn = np.random.default_rng(seed).permutation(len(owners))[:MOST_IMAGES]
     return sorted(int(i) for i in drawn)
 
 
@@ -224,7 +226,7 @@ def _looks(
     owners: Sequence[str],
     judged: Sequence[int],
     seed: int,
-    watch: Watch,
+    watch: OnProgress,
 ) -> Iterator[_Look]:
     """Every judged image as it is and shifted, predicted and compared."""
     copies = int(np.clip(SHIFTED // len(judged), *PER_IMAGE))
@@ -282,7 +284,7 @@ def _one(look: _Look, n: int) -> dict[str, Array]:
     return {name: np.array([value]) for name, value in look.evidence[n].items()}
 
 
-def _class(known: ClassCalibration, n: int, looks: Sequence[_Look]) -> ClassCalibration:
+def _class(calibrated: ClassCalibration, n: int, looks: Sequence[_Look]) -> ClassCalibration:
     """A class with its gate and its expected Dice."""
     gains = {
         owner: float(np.mean([look.dice[n] - look.trained[n] for look in group]))
@@ -303,9 +305,9 @@ def _class(known: ClassCalibration, n: int, looks: Sequence[_Look]) -> ClassCali
         owners = [looks[i].owner for i in shows]
         model = fit_dice(scores, np.array([final[i] for i in shows]), owners)
     usual = [look.evidence[n]["shape"] for look in looks if not look.kinds and look.area[n] > 0]
-    least = PLAUSIBLE * float(np.median(usual)) if known.prior and usual else 0.0
+    least = PLAUSIBLE * float(np.median(usual)) if calibrated.prior and usual else 0.0
     kept: dict[str, Any] = {"gain": round(gain, 5), "plausible": round(least, 4)}
-    return replace(known, adapts=adapts, dice=model, **kept)
+    return replace(calibrated, adapts=adapts, dice=model, **kept)
 
 
 def _by_owner(looks: Sequence[_Look]) -> Iterator[tuple[str, list[_Look]]]:

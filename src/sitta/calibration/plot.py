@@ -21,9 +21,9 @@ def plot(calibration: Calibration) -> Figure:
     axes = np.atleast_1d(above.subplots(1, 1 + len(shapes)))
     inputs = calibration.inputs
     _map(axes[0], "mean image", None if inputs is None else inputs.image)
-    for ax, known in zip(axes[1:], shapes, strict=True):
-        cells = known.prior.mean.reshape(known.prior.grid)  # type: ignore[union-attr]
-        _map(ax, f"{known.name}: mean shape", cells[len(cells) // 2] if cells.ndim == 3 else cells)
+    for ax, shape in zip(axes[1:], shapes, strict=True):
+        cells = shape.prior.mean.reshape(shape.prior.grid)  # type: ignore[union-attr]
+        _map(ax, f"{shape.name}: mean shape", cells[len(cells) // 2] if cells.ndim == 3 else cells)
     _shifts(below.subplots(), calibration)
     return figure
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from sitta.calibration.calibrate import MOST, calibrate
+from sitta._util.process import OnProgress
+from sitta.calibration.calibrate import MOST_IMAGES, calibrate
 from sitta.data.detect import stem
 from sitta.data.domains import subject_of
 from sitta.data.images import read, read_mask
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from torch import nn
 
 FROM_TRAINING = 60  # images at the end of a training: those held out, and some that were not
-Watch = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,19 +43,23 @@ def calibrate_folder(
     masks: Path | None = None,
     *,
     public: bool = False,
-    watch: Watch = lambda done, total: None,
+    watch: OnProgress = lambda done, total: None,
 ) -> Calibration:
     """The calibration of a model from a folder of images, with or without masks of their names."""
-    found = read_folder(preprocess, images, masks, len(classes) + 1)
-    return calibrate(
-        model,
-        found.images,
-        found.masks,
-        subjects=found.subjects,
-        classes=classes,
-        public=public,
-        watch=watch,
-    )
+    folder = read_folder(preprocess, images, masks, len(classes) + 1)
+    return _calibrated(model, folder, classes, public, watch)
+
+
+def _calibrated(
+    model: nn.Module,
+    given: Folder | Samples,
+    classes: Sequence[str],
+    public: bool,
+    watch: OnProgress,
+    held_out: Sequence[int] | None = None,
+) -> Calibration:
+    how: Any = {"subjects": given.subjects, "classes": classes, "public": public, "watch": watch}
+    return calibrate(model, given.images, given.masks, held_out=held_out, **how)
 
 
 def read_folder(preprocess: Preprocess, images: Path, masks: Path | None, classes: int) -> Folder:
@@ -69,7 +73,9 @@ def read_folder(preprocess: Preprocess, images: Path, masks: Path | None, classe
             fix="give masks the names of their images, or leave --masks out",
         )
     names = sorted(files)
-    chosen = [names[i] for i in np.unique(np.linspace(0, len(names) - 1, MOST).round().astype(int))]
+    chosen = [
+        names[i] for i in np.unique(np.linspace(0, len(names) - 1, MOST_IMAGES).round().astype(int))
+    ]
     inputs, labels, subjects = [], [], []
     for name in chosen:
         image = read(files[name])
@@ -107,22 +113,13 @@ def calibrate_split(
     classes: Sequence[str],
     *,
     public: bool = False,
-    watch: Watch = lambda done, total: None,
+    watch: OnProgress = lambda done, total: None,
 ) -> Calibration:
     """The calibration of a model that was trained on a part of these images.
 
     Images that were held out come first; others fill up to sixty, drawn at random.
     """
     seen = np.random.default_rng(0).permutation(list(parts.train)).tolist()
-    chosen = [*parts.held_out, *seen[: max(0, FROM_TRAINING - len(parts.held_out))]][:MOST]
-    part = samples[chosen]
-    return calibrate(
-        model,
-        part.images,
-        part.masks,
-        subjects=part.subjects,
-        classes=classes,
-        held_out=range(min(len(parts.held_out), MOST)),
-        public=public,
-        watch=watch,
-    )
+    chosen = [*parts.held_out, *seen[: max(0, FROM_TRAINING - len(parts.held_out))]][:MOST_IMAGES]
+    held_out = range(min(len(parts.held_out), MOST_IMAGES))
+    return _calibrated(model, samples[chosen], classes, public, watch, held_out)

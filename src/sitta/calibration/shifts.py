@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-MOST = 3  # kinds of shifts on one image
+MOST_KINDS = 3  # kinds of shifts on one image
 REGIONS = 3  # of opacity, at most
 SOFT = 0.1  # share of its radius over which the edge of such a region fades
 HIDING, HARD = "opacity", 0.6  # what every severe shift has, and its least strength
@@ -111,7 +111,7 @@ def shifted(
     draw = Generator().manual_seed(seed)
     low, high = image.amin(), image.amax()
     values = _stretched(image[None])
-    count = 1 + int(torch.randint(MOST, (), generator=draw))
+    count = 1 + int(torch.randint(MOST_KINDS, (), generator=draw))
     kinds = [list(KINDS)[i] for i in torch.randperm(len(KINDS), generator=draw)[:count].tolist()]
     least = HARD if severe else 0.0
     for kind in [*kinds, *[HIDING] * severe]:

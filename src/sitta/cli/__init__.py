@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from sitta._util.threads import wait_passively
 from sitta._version import __version__
 from sitta.core.accel import allocator
-from sitta.errors import MissingExtra, SittaError, is_out_of_memory
+from sitta.errors import MissingExtra, SittaError, is_out_of_memory, package_of
 
 VERBS = [module.name for module in pkgutil.iter_modules(__path__)]  # each registers its commands
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -83,17 +83,16 @@ def main() -> None:
     """
     wait_passively()
     allocator.keep_between_passes()
-    for verb in VERBS:
-        importlib.import_module(f"sitta.cli.{verb}")
     try:
+        for verb in VERBS:
+            importlib.import_module(f"sitta.cli.{verb}")
         app(prog_name="sitta")
     except (SittaError, OSError) as error:
         _end(error)
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package in ("", "sitta"):
-            raise
-        _end(MissingExtra(" ".join(["sitta", *sys.argv[1:2]]), package=package))
+        _end(MissingExtra(" ".join(["sitta", *sys.argv[1:2]]), package=package_of(error)))
+    except KeyboardInterrupt:  # before a command has begun
+        sys.exit(130)
     except Exception as error:
         if not is_out_of_memory(error):
             raise

@@ -36,15 +36,15 @@ def inspect(
     text, described, idle = _inside(loaded)
     shown_apart = ("calibration", "profile")
     card = {k: v for k, v in getattr(loaded.model, "card", {}).items() if k not in shown_apart}
-    known = calibration_of(loaded.model)
+    calibration = calibration_of(loaded.model)
     if plot is not None:
-        _draw(known, model, plot)
+        _draw(calibration, model, plot)
     if as_json:
         takes = loaded.preprocess.as_dict()
         about: dict[str, Any] = {"model": model, "sha256": loaded.digest, "preprocess": takes}
         about |= {"classes": list(loaded.classes), "card": card}
         about |= {"profile": replace(loaded.profile, calibration=None).as_dict(), **described}
-        about["calibration"] = None if known is None else told(known)
+        about["calibration"] = None if calibration is None else told(calibration)
         print_json({**about, "warnings": [*described.get("warnings", []), *idle]})
         return
     say(f"{text}\ntakes")
@@ -58,25 +58,25 @@ def inspect(
     for name in ("source", "training", "trust", "licence", "citation", "note"):
         if about.get(name):
             say(f"{name}\n  {_plain(about[name])}")
-    say("calibration" if known is not None else "calibration\n  not calibrated")
-    if known is not None:
-        show(known)
+    say("calibration" if calibration is not None else "calibration\n  not calibrated")
+    if calibration is not None:
+        show(calibration)
     for warning in idle:
         say(f"warning\n  {warning}")
 
 
-def _draw(known: Calibration | None, model: str, path: Path) -> None:
+def _draw(calibration: Calibration | None, model: str, path: Path) -> None:
     """A picture of a calibration."""
     from sitta._util.files import atomic_write
     from sitta.calibration.plot import plot
     from sitta.errors import InvalidSetting
 
-    if known is None:
+    if calibration is None:
         raise InvalidSetting(
             f"{model} is not calibrated.", fix=f"sitta calibrate {model} --images FOLDER"
         )
     with atomic_write(path) as draft:
-        plot(known).savefig(draft, dpi=110, format=path.suffix.lstrip(".") or "png")
+        plot(calibration).savefig(draft, dpi=110, format=path.suffix.lstrip(".") or "png")
 
 
 def _inside(loaded: Loaded) -> tuple[str, dict[str, Any], tuple[str, ...]]:

@@ -12,6 +12,7 @@ from sitta.errors import InvalidSetting
 
 PRE = "Preprocessing (of the model, unless given here)"
 METHOD, OUTPUT, MACHINE = "Method", "Output", "Machine"
+ACCESS = "Who may use it"
 Text = str | None
 Whole = int | None
 Real = float | None
@@ -65,6 +66,12 @@ SCALES = (
 Scale = Annotated[Text, option(PRE, SCALES + "'window bounds=-160,240'.")]
 Plane = Annotated[Text, option(PRE, "Of a volume: axial, coronal, sagittal.")]
 Dims = Annotated[Whole, option(PRE, "2 or 3.")]
+Host = Annotated[str, option(ACCESS, "Address; others than loopback need --token.")]
+Port = Annotated[int, option(ACCESS, "0: any.", min=0, max=65535)]
+Token = Annotated[Text, option(ACCESS, "Clients must send it.", envvar="SITTA_TOKEN")]
+Insecure = Annotated[bool, option(ACCESS, "Serve the network without a token.", "--insecure")]
+AllowHost = Annotated[list[str] | None, option(ACCESS, "A proxy's name in front of loopback.")]
+LOOPBACK = "127.0.0.1"
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -92,17 +92,17 @@ def check(
     as_json: o.AsJson = False,
 ) -> None:
     """Load the model, take one image all the way, and say what is wrong or what was found."""
-    from sitta.inference.checkup import check as findings
+    from sitta.inference import checkup
 
-    found = findings(file, image)
+    findings = checkup.check(file, image)
     if as_json:
-        print_json({"profile": file, **found.as_dict()})
+        print_json({"profile": file, **findings.as_dict()})
         return
-    for name, fact in found.facts.items():
+    for name, fact in findings.facts.items():
         say(f"{name:<10}{fact}")
-    for warning in found.warnings:
+    for warning in findings.warnings:
         say(f"warning   {warning}")
-    many = len(found.warnings)
+    many = len(findings.warnings)
     say(f"{file} fits its model" + (f"; {many} warnings" if many > 1 else "; 1 warning" * many))
 
 
@@ -111,7 +111,7 @@ def show(model: o.Model, as_json: o.AsJson = False) -> None:
     """The whole profile of any model, as a file would have it."""
     from sitta._util.plain import plain
     from sitta.inference.loading import load_model
-    from sitta.models.profile.toml import text
+    from sitta.models.profile.writing import text
 
     profile = load_model(model).profile
     tables = profile.as_dict()

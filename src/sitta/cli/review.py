@@ -9,27 +9,17 @@ from typing import Annotated
 import typer
 
 from sitta.cli import app, command
-from sitta.cli.options import option
-
-ACCESS = "Who may use it"
+from sitta.cli import options as o
 
 
 @command(app, "sitta review predictions")
 def review(
     out: Annotated[Path, typer.Argument(help="Folder of a finished sitta predict.")],
-    host: Annotated[
-        str, option(ACCESS, "Address; others than loopback need --token.")
-    ] = "127.0.0.1",
-    port: Annotated[int, option(ACCESS, "0: any.", min=0, max=65535)] = 8643,
-    token: Annotated[
-        str | None, option(ACCESS, "Clients must send it.", envvar="SITTA_TOKEN")
-    ] = None,
-    insecure: Annotated[
-        bool, option(ACCESS, "Serve the network without a token.", "--insecure")
-    ] = False,
-    allow_host: Annotated[
-        list[str] | None, option(ACCESS, "A proxy's name in front of loopback.")
-    ] = None,
+    host: o.Host = o.LOOPBACK,
+    port: o.Port = 8643,
+    token: o.Token = None,
+    insecure: o.Insecure = False,
+    allow_host: o.AllowHost = None,
 ) -> None:
     """Decide on the masks of a finished run; writes decisions.csv into its folder."""
     from sitta.errors import MissingExtra

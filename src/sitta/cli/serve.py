@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from sitta.cli import app, command
+from sitta.cli import options as o
 from sitta.cli.options import MACHINE, OUTPUT, Threads, option
 
-ACCESS, LIMITS = "Who may use it", "Limits"
+LIMITS = "Limits"
 MB = 2**20
 
 
@@ -24,19 +25,11 @@ def serve(
             help="Names, checkpoints, .onnx, package.module:factory. All of the zoo if none.",
         ),
     ] = None,
-    host: Annotated[
-        str, option(ACCESS, "Address; others than loopback need --token.")
-    ] = "127.0.0.1",
-    port: Annotated[int, option(ACCESS, "0: any.", min=0, max=65535)] = 8642,
-    token: Annotated[
-        str | None, option(ACCESS, "Clients must send it.", envvar="SITTA_TOKEN")
-    ] = None,
-    insecure: Annotated[
-        bool, option(ACCESS, "Serve the network without a token.", "--insecure")
-    ] = False,
-    allow_host: Annotated[
-        list[str] | None, option(ACCESS, "A proxy's name in front of loopback.")
-    ] = None,
+    host: o.Host = o.LOOPBACK,
+    port: o.Port = 8642,
+    token: o.Token = None,
+    insecure: o.Insecure = False,
+    allow_host: o.AllowHost = None,
     session: Annotated[
         Path | None, option(OUTPUT, "Folder that keeps images, masks and decisions.")
     ] = None,

@@ -104,8 +104,15 @@ def progress(text: str, *, silent: bool = False, lines: bool = False) -> Iterato
             say(f"{done} of {total} done", err=True)
         count = done, total
 
-    resumable = "{} of {} done; the same command resumes."
-    with stoppable(lambda: resumable.format(*count)), bar if shown else nullcontext():
+    def stopped() -> str:
+        done, total = count
+        return (
+            f"{done} of {total} done; the same command resumes."
+            if total
+            else "Nothing is done yet."
+        )
+
+    with stoppable(stopped), bar if shown else nullcontext():
         yield watch
 
 

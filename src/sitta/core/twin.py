@@ -160,10 +160,9 @@ class Twin:
         for label, mean, var in captured:
             layer = self.module.get_submodule(label)
             assert isinstance(layer, MixedNorm)  # noqa: S101
-            source = layer.source
-            if source is not None:
-                known = (source[0].to(mean), source[1].to(mean))
-                distances.append(divergence(mean, var, *known, layer.adapter.eps(layer)))
+            if layer.source is not None:
+                source = (layer.source[0].to(mean), layer.source[1].to(mean))
+                distances.append(divergence(mean, var, *source, layer.adapter.eps(layer)))
         return mean_distance(distances, self.distance)
 
     def is_stale(self) -> bool:

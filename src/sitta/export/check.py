@@ -29,7 +29,10 @@ PIXELS = 1e-4  # share of pixels that may differ by more, or in the mask: roundi
 LIMITS = {"members": PIXELS, "mask": PIXELS, "probability": PROBABILITY, "distance": PROBABILITY}
 LIMITS |= {"entropies": 2 * PROBABILITY}  # of a class of few pixels, steeper than they are
 EXACT = 1e-4  # of all that follows from the graph's own members
-MOST = (1 << 20, 1 << 18)  # pixels of the image alone, and of each of two: memory for all members
+MOST_PIXELS = (
+    1 << 20,
+    1 << 18,
+)  # pixels of the image alone, and of each of two: memory for all members
 REPORT = "use the model in torch, and report this with the model's code"
 
 
@@ -48,7 +51,7 @@ def images(
     """
     odd = 3 if pads and multiple > 1 else 0  # sides that do not fit
     if size is not None:
-        sizes = [_within(size, most, 1 if pads else multiple) for most in MOST]
+        sizes = [_within(size, most, 1 if pads else multiple) for most in MOST_PIXELS]
         sizes[1] = [*sizes[1][:-1], max(1, sizes[1][-1] + multiple - odd)]
     else:
         maps = 4 if rank < 3 else 2  # a single value in the deepest map has no variance
@@ -93,8 +96,8 @@ def compare(path: Path, method: InTEnt, activation: Activation, given: list[Tens
     for image in given:
         with _explained():
             outputs = _outputs(graph, image)
-        found = differences(outputs, method, activation, image)
-        for name, apart in found.items():
+        differing = differences(outputs, method, activation, image)
+        for name, apart in differing.items():
             if not apart <= LIMITS.get(name, EXACT):
                 what = "in a share of " if name in ("members", "mask") else "by "
                 raise SittaError(
@@ -103,7 +106,10 @@ def compare(path: Path, method: InTEnt, activation: Activation, given: list[Tens
                     allowed=f"{LIMITS.get(name, EXACT):g}",
                     fix=REPORT,
                 )
-        most = max(worst.probability, found["probability"]), max(worst.pixels, found["mask"])
+        most = (
+            max(worst.probability, differing["probability"]),
+            max(worst.pixels, differing["mask"]),
+        )
         worst = Compared(*most)
     return worst
 

@@ -24,7 +24,7 @@ from sitta.inference.probe import (
     smallest_multiple,
 )
 from sitta.models.profile.entries import VERSION
-from sitta.models.profile.toml import value
+from sitta.models.profile.writing import value
 
 CHECK = "CHECK"  # marks what the network cannot tell
 SIDE = {2: 256, 3: 64}  # of the input, if any multiple will do

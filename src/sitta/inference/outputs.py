@@ -162,8 +162,8 @@ def _placed(values: Sequence[Any], own: Sequence[str], members: Sequence[str]) -
     """Values of the members of one file under the names of all; None for one that did not run."""
     if list(own) == list(members):
         return list(values)
-    known = dict(zip(own, values, strict=True))
-    return [known.get(name) for name in members]
+    by_member = dict(zip(own, values, strict=True))
+    return [by_member.get(name) for name in members]
 
 
 def _keep(path: Path, record: Mapping[str, Any]) -> None:

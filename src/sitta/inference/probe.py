@@ -15,7 +15,7 @@ from sitta.core.twin import unwrap
 from sitta.data.preprocess import Preprocess
 
 BASES = {2: (128, 256, 224, 384, 512, 64), 3: (32, 64, 96, 128)}  # sides to try, by their number
-MOST = 7  # doublings of the multiple that are tried
+DOUBLINGS = 7  # doublings of the multiple that are tried
 USUAL = ("out", "logits", "seg", "segmentation", "mask", "masks", "pred", "prediction", "main")
 
 
@@ -61,12 +61,12 @@ def described(raw: Any) -> tuple[Output, ...]:
 
 def _maps(raw: Any) -> Iterator[tuple[str | int | None, Tensor]]:
     if isinstance(raw, Tensor):
-        found: list[tuple[Any, Any]] = [(None, raw)]
+        entries: list[tuple[Any, Any]] = [(None, raw)]
     elif isinstance(raw, Mapping):
-        found = list(raw.items())
+        entries = list(raw.items())
     else:
-        found = list(enumerate(raw)) if isinstance(raw, tuple | list) else []
-    for key, value in found:
+        entries = list(enumerate(raw)) if isinstance(raw, tuple | list) else []
+    for key, value in entries:
         if isinstance(value, Tensor) and value.dim() >= 4 and value.is_floating_point():
             yield key, value
 
@@ -95,7 +95,7 @@ def takes(model: nn.Module, channels: int, sides: Sequence[int]) -> bool:
 
 def smallest_multiple(model: nn.Module, channels: int, dims: int, base: int) -> int | None:
     """What sides must be multiples of, if a multiple of ``base`` works; None if none was found."""
-    for doublings in range(MOST + 1):
+    for doublings in range(DOUBLINGS + 1):
         multiple = 1 << doublings
         if multiple <= base and takes(model, channels, [base + multiple] * dims):
             return multiple

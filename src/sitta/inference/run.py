@@ -114,10 +114,10 @@ def _title(run: Run, classes: tuple[str, ...], model: str, method: str) -> str:
     single = {record["slices"] == 1 for record in run.records}
     kind = {(True,): "image", (False,): "volume"}.get(tuple(single), "file")
     most = f": the {REPORTED} in most doubt" if files > REPORTED else ""
-    found = ", ".join(classes[:3])
+    finds = ", ".join(classes[:3])
     things = f"{files} {kind}{'' if files == 1 else 's'}"
     name = model if ":" in model else Path(model).name
-    return f"{found[:1].upper()}{found[1:]} in {things}, {name}, {method}{most}"
+    return f"{finds[:1].upper()}{finds[1:]} in {things}, {name}, {method}{most}"
 
 
 def _conclude(run: Run, worker: Worker, started: str) -> None:

@@ -131,14 +131,14 @@ class Cases:
         cases: dict[str, dict[int, Path]] = {}
         for path in files:
             name, channel = self._split(path)
-            known = cases.setdefault(name, {})
-            if channel in known and known[channel] != path:
+            parts = cases.setdefault(name, {})
+            if channel in parts and parts[channel] != path:
                 raise InvalidSetting(
                     f"Two files are channel {channel} of case {name}.",
-                    got=f"{known[channel]} and {path}",
+                    got=f"{parts[channel]} and {path}",
                     fix="predict them in runs of their own",
                 )
-            known[channel] = path
+            parts[channel] = path
         if not cases:
             raise InvalidSetting(
                 f"There is no case in {', '.join(map(str, given))}.",

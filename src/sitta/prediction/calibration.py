@@ -137,8 +137,8 @@ def calibration_of(model: Any) -> Calibration | None:
 
 def without_calibration(model: Any) -> Any:
     """The same model as if it had none, so that one of another version can be made anew."""
-    plain = copy(model)
-    table, profile = getattr(model, "card", None), getattr(model, "profile", None)
+    plain, table = copy(model), getattr(model, "card", None)
+    profile: Any = getattr(model, "profile", None)
     if isinstance(table, Mapping):
         plain.card = {k: v for k, v in table.items() if k not in ("calibration", "profile")}
     if getattr(profile, "calibration", None) is not None:

@@ -42,8 +42,8 @@ class Decision:
     mask_sha256: str = ""  # of the file of the chosen mask
 
     def __post_init__(self) -> None:
-        known = not self.decision or self.decision in DECISIONS
-        _require("decision", self.decision, known, ", ".join(DECISIONS))
+        allowed = not self.decision or self.decision in DECISIONS
+        _require("decision", self.decision, allowed, ", ".join(DECISIONS))
         _require("mask", self.mask, _is_mask(self.mask), NAMES)
         share = self.threshold
         _require("threshold", share, share is None or 0 < share < 1, "between 0 and 1")

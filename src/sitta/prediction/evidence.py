@@ -23,7 +23,7 @@ SCORES = {
 }
 
 
-def evidence(record: PredictionRecord, n: int, known: ClassCalibration) -> dict[str, Array]:
+def evidence(record: PredictionRecord, n: int, in_domain: ClassCalibration) -> dict[str, Array]:
     """The scores of one foreground class, each ``(N,)``; NaN where one is not known.
 
     Four scores of different kinds: on in-domain images under synthetic shifts they rank masks
@@ -33,7 +33,7 @@ def evidence(record: PredictionRecord, n: int, known: ClassCalibration) -> dict[
     Args:
         record: A prediction.
         n: Which class, from 0.
-        known: What is known of it in-domain.
+        in_domain: Its calibration.
     """
     mask = record.foreground(record.mask)[:, n]  # (N, P)
     maps = record.probability[:, n + (record.activation == "softmax")]  # (N, *S)
@@ -44,8 +44,8 @@ def evidence(record: PredictionRecord, n: int, known: ClassCalibration) -> dict[
             record.foreground(labels(end, record.activation))[:, n] for end in record.ends
         )
         scores["apart"] = dice(source, image)
-    if known.prior is not None:
-        scores["shape"] = known.prior.plausibility(np.asarray(maps, np.float32)).astype(float)
+    if in_domain.prior is not None:
+        scores["shape"] = in_domain.prior.plausibility(np.asarray(maps, np.float32)).astype(float)
     total = np.maximum(flat.sum(axis=1) + mask.sum(axis=1), SMALL)
     sharp = 2 * (flat * mask).sum(axis=1) / total
     return scores | {"sharp": sharp, "entropy": _balanced(_bits(flat), mask)}
@@ -62,8 +62,8 @@ def _balanced(bits: Array, mask: Array) -> Array:
     inside, whole = mask.sum(axis=1), mask.shape[1]
     within = (bits * mask).sum(axis=1) / np.maximum(inside, 1)
     outside = (bits * ~mask).sum(axis=1) / np.maximum(whole - inside, 1)
-    found = np.where(inside < whole, (within + outside) / 2, within)
-    return np.where(inside > 0, found, 1.0)
+    balanced = np.where(inside < whole, (within + outside) / 2, within)
+    return np.where(inside > 0, balanced, 1.0)
 
 
 def _bits(probability: Array) -> Array:

@@ -89,9 +89,9 @@ class DiceModel:
     def quality(self, evidence: Mapping[str, Array]) -> Array:
         """Of masks ``(N,)``, by their scores; one that is not known (NaN) does not count."""
         parts = [(w, self.curves[n](oriented(n, evidence[n]))) for n, w in self.weights.items()]
-        known = [np.where(np.isfinite(dice), w, 0.0) for w, dice in parts]
-        total = sum((w * np.nan_to_num(d) for w, (_, d) in zip(known, parts, strict=True)), 0.0)
-        return np.asarray(total / np.maximum(sum(known), 1e-9))
+        weights = [np.where(np.isfinite(dice), w, 0.0) for w, dice in parts]
+        total = sum((w * np.nan_to_num(d) for w, (_, d) in zip(weights, parts, strict=True)), 0.0)
+        return np.asarray(total / np.maximum(sum(weights), 1e-9))
 
     def interval(self, evidence: Mapping[str, Array]) -> tuple[Array, Array, Array]:
         """Expected Dice and the ends of its interval: middle, low and high, each ``(N,)``."""

@@ -81,8 +81,8 @@ class InputModel:
     @classmethod
     def from_dict(cls, values: Any) -> InputModel:
         """From plain values, which may come from anyone."""
-        known = {f.name for f in fields(cls)}
-        if not isinstance(values, Mapping) or not values.keys() <= known:
+        keys = {f.name for f in fields(cls)}
+        if not isinstance(values, Mapping) or not values.keys() <= keys:
             raise InvalidSetting("The input check is damaged.", got=shown(values))
         image = values.get("image")
         image = None if image is None else unpacked(image, "The mean image")

@@ -159,14 +159,14 @@ class Prediction:
     @cached_property
     def expected_dice(self) -> Tensor | None:
         """``(N,)`` the Dice to expect, mean over classes; None without a calibration."""
-        known = self.record.expected_dice
-        return None if known is None else self._drop(self._tensor(known[0]))
+        dice = self.record.expected_dice
+        return None if dice is None else self._drop(self._tensor(dice[0]))
 
     @cached_property
     def expected_interval(self) -> Tensor | None:
         """``(2, N)`` the ends of its 80 % interval."""
-        known = self.record.expected_dice
-        return None if known is None else self._drop(self._tensor(known[1:]), 1)
+        dice = self.record.expected_dice
+        return None if dice is None else self._drop(self._tensor(dice[1:]), 1)
 
     @property
     def notes(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:

@@ -104,8 +104,8 @@ class PredictionRecord(MethodOutput[Array]):
     @cached_property
     def input_codes(self) -> list[tuple[str, ...]]:
         """Codes of notes on what the images look like, if the calibration knows."""
-        known = self.calibration.inputs if self.calibration else None
-        return [()] * len(self) if known is None else known.codes(self.images, self.saturation)
+        inputs = self.calibration.inputs if self.calibration else None
+        return [()] * len(self) if inputs is None else inputs.codes(self.images, self.saturation)
 
     @property
     def agreement(self) -> Array:
@@ -175,16 +175,16 @@ class PredictionRecord(MethodOutput[Array]):
 
         None without a calibration that was made for it.
         """
-        known = self.calibration.classes if self.calibration else ()
-        if not known or len(known) != self.foreground(self.mask).shape[1]:
+        classes = self.calibration.classes if self.calibration else ()
+        if not classes or len(classes) != self.foreground(self.mask).shape[1]:
             return None
         each = [
             np.full((3, len(self)), np.nan)
             if c.dice is None
             else np.stack(c.dice.interval(evidence(self, n, c)))
-            for n, c in enumerate(known)
+            for n, c in enumerate(classes)
         ]
-        return None if all(c.dice is None for c in known) else np.stack(each)
+        return None if all(c.dice is None for c in classes) else np.stack(each)
 
     @cached_property
     def expected_dice(self) -> Array | None:

@@ -49,8 +49,8 @@ def _of_one(p: Prediction) -> str:
 def _expected(row: dict[str, Any]) -> str:
     """Expected Dice with its interval; of several classes, that of each as well."""
     whole = _interval(row)
-    known = row["classes"] if len(row["classes"]) > 1 else []
-    return "; ".join([whole, *(f"{c['name']} {_interval(c)}" for c in known)])
+    classes = row["classes"] if len(row["classes"]) > 1 else []
+    return "; ".join([whole, *(f"{c['name']} {_interval(c)}" for c in classes)])
 
 
 def _interval(values: dict[str, Any]) -> str:

@@ -81,8 +81,8 @@ def _thin(cards: Sequence[dict[str, Any]]) -> None:
 
 def expected(record: Mapping[str, Any]) -> float | None:
     """The lowest expected Dice of its slices; None if it is not known."""
-    known = [row.get("expected_dice") for row in record["rows"]]
-    return min((float(dice) for dice in known if dice is not None), default=None)
+    values = [row.get("expected_dice") for row in record["rows"]]
+    return min((float(dice) for dice in values if dice is not None), default=None)
 
 
 def _order(records: Sequence[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], float]:

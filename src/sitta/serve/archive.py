@@ -98,11 +98,11 @@ def _run(entries: Sequence[Entry], records: Sequence[dict[str, Any]]) -> dict[st
     """What the report says above its images."""
     answers = [entry.answer for entry in entries]
     models, methods = ({answer[name] for answer in answers} for name in ("model", "method"))
-    found = ", ".join(answers[0]["classes"][:3])
+    finds = ", ".join(answers[0]["classes"][:3])
     settings = answers[0]["settings"] if len(methods) == 1 else {}
     names = ", ".join(sorted(models)), ", ".join(sorted(methods))
     return {
-        "title": f"{found[:1].upper()}{found[1:]} in {len(records)} files, {', '.join(names)}",
+        "title": f"{finds[:1].upper()}{finds[1:]} in {len(records)} files, {', '.join(names)}",
         "model": names[0],
         "model_hash": answers[0]["id"],
         "method": names[1],

@@ -18,8 +18,6 @@ from sitta.data.image import Array
 from sitta.prediction.decisions import ADAPTED, CORRECTED, UNADAPTED, Decision, member_name
 from sitta.serve.errors import ApiError
 
-CHOSEN = "chosen"  # what the review of the result says
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -57,10 +55,10 @@ def takes_threshold(answer: Mapping[str, Any]) -> bool:
 
 def require(answer: Mapping[str, Any], choice: Choice, corrected: bool) -> None:
     """404 for a mask that this result has not, 422 for a threshold that means nothing here."""
-    known = [*offered(answer), *([CORRECTED] if corrected else [])]
-    if choice.mask not in known:
+    masks = [*offered(answer), *([CORRECTED] if corrected else [])]
+    if choice.mask not in masks:
         message = "This result has no such mask."
-        raise ApiError(404, "no-such-mask", message, allowed=", ".join(known))
+        raise ApiError(404, "no-such-mask", message, allowed=", ".join(masks))
     if choice.threshold is None:
         return
     if choice.mask != ADAPTED or not takes_threshold(answer):

@@ -17,16 +17,16 @@ from sitta.serve.guard import HEADERS
 
 HEADER_SECONDS = 10.0  # from the first byte of a request to the end of its header
 READ_SECONDS = 60.0  # for a client to take 64 kB of an answer
-MOST = 512  # connections in all; one client has at most half of them
+MOST_CONNECTIONS = 512  # connections in all; one client has at most half of them
 
 
 def most_connections() -> int:
     """In all: each may need a descriptor for its upload too, and a third is for everything else."""
     process = psutil.Process()
     if not hasattr(process, "rlimit"):
-        return MOST
+        return MOST_CONNECTIONS
     descriptors = process.rlimit(psutil.RLIMIT_NOFILE)[0]
-    return MOST if descriptors < 0 else max(4, min(MOST, descriptors // 3))
+    return MOST_CONNECTIONS if descriptors < 0 else max(4, min(MOST_CONNECTIONS, descriptors // 3))
 
 
 class Connection(H11Protocol):

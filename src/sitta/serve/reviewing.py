@@ -55,8 +55,8 @@ class Run:
     def page(self) -> tuple[str, str]:
         """The report, which may ask this service and nobody else, and its policy."""
         text = (self.folder / "report.html").read_text(encoding="utf-8")
-        found = POLICY.search(text)
-        policy = unescape(found[2]) if found else "default-src 'none'"
+        policy_tag = POLICY.search(text)
+        policy = unescape(policy_tag[2]) if policy_tag else "default-src 'none'"
         policy = f"{policy}; connect-src 'self'; frame-ancestors 'none'"
         return POLICY.sub("", text, count=1), policy  # the header says it
 

@@ -84,8 +84,8 @@ class Session(Store):
         for path in folder.iterdir():
             if WORKSPACE.fullmatch(path.name):
                 shutil.rmtree(path, ignore_errors=True)
-        found = [self._opened(path) for path in folder.iterdir() if RESULT.fullmatch(path.name)]
-        for name, entry in sorted((e for e in found if e), key=lambda pair: pair[1].since):
+        kept = [self._opened(path) for path in folder.iterdir() if RESULT.fullmatch(path.name)]
+        for name, entry in sorted((e for e in kept if e), key=lambda pair: pair[1].since):
             self._entries[name] = entry
 
     def _opened(self, folder: Path) -> tuple[str, Entry] | None:

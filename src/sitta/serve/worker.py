@@ -13,7 +13,7 @@ from typing import Any
 
 from sitta._util.files import is_full
 from sitta.core.accel import allocator
-from sitta.errors import SittaError, is_out_of_memory
+from sitta.errors import MissingExtra, SittaError, is_out_of_memory, package_of
 from sitta.serve.errors import ApiError, fault
 from sitta.serve.quotas import Limits
 
@@ -42,6 +42,9 @@ def main(config: WorkerConfig, pipe: Connection) -> None:
         description = catalogue.describe()
     except (SittaError, OSError) as error:
         pipe.send(("unfit", error if isinstance(error, SittaError) else SittaError(str(error))))
+        return
+    except ModuleNotFoundError as error:
+        pipe.send(("unfit", MissingExtra("sitta serve", package=package_of(error))))
         return
     _bound_memory(config.limits.memory_bytes)
     pipe.send(("ready", description))

@@ -98,11 +98,11 @@ def _is_swept(plan: Plan, model: Model) -> bool:
 
 def _jobs(plan: Plan, model: Model, kind: str, asked: list[MethodRequest]) -> Iterator[Job]:
     drawn = kind not in ("members", "complete")
-    known = plan.given_model(model).source if model.given else None
+    trained_on = plan.given_model(model).source if model.given else None
     for domain in plan.task(model.task).domains:
         if domain.name == model.source and (drawn or not plan.in_domain):
             continue  # in-domain there is nothing to adapt to: the cost of members is enough
-        if domain.name == known:
+        if domain.name == trained_on:
             continue  # its training images are not known
         cells = tuple(
             Cell(model, domain.name, request, drawn and request.is_of_members) for request in asked

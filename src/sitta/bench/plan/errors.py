@@ -1,20 +1,13 @@
-"""Mistakes in a plan: each names its place, such as ``tasks.chest.domains[1]``."""
+"""Mistakes in a plan, in our own words."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 from pydantic_core import ErrorDetails
 
+from sitta._util.placed import PlacedError
 from sitta._util.untrusted import shown
-from sitta.errors import InvalidSetting, SittaError
+from sitta.errors import SittaError
 
-Location = tuple[str | int, ...]
-
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 MISTAKES = {  # by pydantic's names of them
     "string_type": "is not text",
     "int_type": "is not a whole number",
@@ -31,44 +24,10 @@ MISTAKES = {  # by pydantic's names of them
 }
 
 
-class PlanError(InvalidSetting):
-    """A plan that cannot be run; the location is of keys and numbers of list elements."""
+class PlanError(PlacedError):
+    """A plan that cannot be run."""
 
-    def __init__(
-        self, what: str, *location: str | int, file: Path | None = None, **details: str
-    ) -> None:
-        super().__init__(what, **details)
-        self.location, self.file = location, file
-
-    def __str__(self) -> str:
-        where = [str(self.file or ""), _dotted(self.location)]
-        return ": ".join(filter(None, [", ".join(filter(None, where)), super().__str__()]))
-
-
-def _dotted(location: Location) -> str:
-    text = ""
-    for part in location:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            text += f".{part}" if BARE_KEY.fullmatch(part) else f'."{part}"'
-    return text.removeprefix(".")
-
-
-@contextmanager
-def at(*location: str | int, file: Path | None = None) -> Iterator[None]:
-    """Errors that are raised inside become errors of the plan, at this location."""
-    try:
-        yield
-    except (SittaError, OSError) as error:
-        raise placed(error, location, file) from error
-
-
-def placed(error: Exception, location: Location, file: Path | None = None) -> PlanError:
-    """The same error, at a location outside of its own."""
-    allowed, got, fix = (getattr(error, name, "") for name in ("allowed", "got", "fix"))
-    what, inner = getattr(error, "what", str(error)), getattr(error, "location", ())
-    return PlanError(what, *location, *inner, file=file, allowed=allowed, got=got, fix=fix)
+    moved = (SittaError, OSError)
 
 
 def in_words(error: ErrorDetails) -> PlanError:
@@ -76,7 +35,7 @@ def in_words(error: ErrorDetails) -> PlanError:
     location, kind, got = error["loc"], error["type"], shown(error["input"])
     context = error.get("ctx", {})
     if isinstance(cause := context.get("error"), SittaError):
-        return placed(cause, location)
+        return PlanError.of(cause, location)
     *outer, last = location
     key = last if isinstance(last, str) else outer[-1]
     if kind == "missing":

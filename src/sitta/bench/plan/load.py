@@ -15,10 +15,11 @@ import torch
 from pydantic import ValidationError
 
 from sitta._util.names import unknown_name
+from sitta._util.placed import Location
 from sitta._util.settings import MOST, require_known
 from sitta._util.untrusted import shown
 from sitta.adaptation import Method, Source, methods
-from sitta.bench.plan.errors import Location, PlanError, at, in_words, placed
+from sitta.bench.plan.errors import PlanError, in_words
 from sitta.bench.plan.request import ANY_MODEL, MethodRequest, even
 from sitta.bench.plan.schema import (
     GivenModel,
@@ -56,7 +57,7 @@ def read_plan(path: str | Path, data: str | Path | None = None) -> Plan:
     path = Path(path)
     with open(path, "rb") as file:
         raw = file.read(LONGEST + 1)
-    with at(file=path):
+    with PlanError.at(file=path):
         try:
             text = raw.decode()
             if len(raw) > LONGEST:
@@ -79,25 +80,25 @@ def read_plan(path: str | Path, data: str | Path | None = None) -> Plan:
 
 def _plan(table: PlanTable, path: Path, data: str | Path | None, text: str) -> Plan:
     root = (Path(data) if data is not None else _root(table.data, path)).resolve()
-    with at("train"):
+    with PlanError.at("train"):
         _check_training(table.train)
     if not table.tasks:
         raise PlanError("The plan has no task.", "tasks", allowed="[tasks.<name>] with domains")
     tasks = []
     for name, its in table.tasks.items():
-        with at("tasks", name):
+        with PlanError.at("tasks", name):
             tasks.append(_task(its, name, root, table.images_per_target))
     requests: list[MethodRequest] = []
     complete: list[MethodRequest] = []
     for number, asked in enumerate(table.methods):
-        with at("methods", number):
+        with PlanError.at("methods", number):
             (complete if asked.every_image else requests).extend(_requests(asked))
     if table.sweep:
-        with at("sweep"):
+        with PlanError.at("sweep"):
             _check_sweep(table.sweep, table)
     given = []
     for number, model in enumerate(table.models):
-        with at("models", number):
+        with PlanError.at("models", number):
             given.append(_given(model, table, path.parent))
     plan = Plan(
         tuple(tasks),
@@ -135,12 +136,12 @@ def _root(written: str, path: Path) -> Path:
 def _check_training(training: Training) -> None:
     if "seed" in training.settings:
         raise PlanError("A plan sets the seeds of training: repeat r has seed r.", "seed")
-    with at("preset"):
+    with PlanError.at("preset"):
         UNet.preset(training.preset, 1, 1)
-    with at("recipe"):
+    with PlanError.at("recipe"):
         Recipe.named(training.recipe)
     for key, value in training.settings.items():
-        with at(key):
+        with PlanError.at(key):
             Recipe.named(training.recipe, **{key: value})
     training.recipe_of(0)
 
@@ -149,7 +150,7 @@ def _task(table: TaskTable, name: str, root: Path, images: int) -> Task:
     _check_name(name)
     folder, domains = table.folder or name, []
     for number, each in enumerate(table.domains):
-        with at("domains", number):
+        with PlanError.at("domains", number):
             domains.append(find_domain(root, folder, each, table.masks))
             domains[-1].pairs()
             _check_name(each)
@@ -157,7 +158,7 @@ def _task(table: TaskTable, name: str, root: Path, images: int) -> Task:
         raise PlanError("A split needs two domains.", "domains", got=str(len(domains)))
     preprocess = _preprocess(TASKS.get(folder, Preprocess()), table.model_extra or {})
     for number, source in enumerate(table.sources or ()):
-        with at("sources", number):
+        with PlanError.at("sources", number):
             _require("domain", source, table.domains)
     images = table.images_per_target or images
     about = (table.note, table.public, table.sources)
@@ -188,25 +189,25 @@ def _preprocess(preset: Preprocess, changes: Mapping[str, Any]) -> Preprocess:
                 changed({k: v for k, v in changes.items() if k != key})
                 culprit = (key,)
                 break
-        raise placed(error, culprit) from error
+        raise PlanError.of(error, culprit) from error
 
 
 def _requests(table: MethodTable) -> list[MethodRequest]:
     """A method once with its own settings, or once for each lambda."""
-    with at("name"):
+    with PlanError.at("name"):
         _require("method", table.name, methods())
     kind = methods()[table.name]
     for key, value in table.settings.items():
-        with at("settings", key):
+        with PlanError.at("settings", key):
             _check_setting(kind, key, value)
     if table.lambdas:
-        with at("lambdas"):
+        with PlanError.at("lambdas"):
             require_known(kind.__name__, {"lam": 0}, kind)
         if "lam" in table.settings:
             what = "'lam' is set beside 'lambdas', which say the same."
             raise PlanError(what, "settings", "lam", allowed="one of the two")
     for number, lam in enumerate(table.lambdas):
-        with at("lambdas", number):
+        with PlanError.at("lambdas", number):
             kind(ANY_MODEL, **{**table.settings, "lam": lam})
     usual = {f.name: f.default for f in fields(kind)}  # a variant has one name: without defaults
     changed = {k: v for k, v in table.settings.items() if k == "lam" or v != usual[k]}
@@ -229,12 +230,12 @@ def _check_setting(kind: type[Method], key: str, value: Any) -> None:
 def _check_sweep(sweep: Sweep, table: PlanTable) -> None:
     _check_repeats(sweep, table)
     for number, name in enumerate(sweep.tasks):
-        with at("tasks", number):
+        with PlanError.at("tasks", number):
             _require("task", name, table.tasks)
     if not sweep.members:
         raise PlanError("'members' is empty.", "members", allowed="numbers of members, 2 or more")
     for number, count in enumerate(sweep.members):
-        with at("members", number):
+        with PlanError.at("members", number):
             _check_count(count, grid(table.members.step))
 
 
@@ -264,11 +265,11 @@ def _trainings(table: PlanTable) -> dict[str, Training]:
     """All ways of training; one name is one way, wherever it is used."""
     ways = {PLAIN: table.train}
     for number, again in enumerate(table.retrained):
-        with at("retrained", number):
+        with PlanError.at("retrained", number):
             _check_repeats(again, table)
             _check_retrained(again, table)
             training = again.train.over(table.train)
-            with at("train"):
+            with PlanError.at("train"):
                 _check_training(training)
             if ways.setdefault(again.name, training) != training:
                 what = f"{again.name!r} is the name of two ways of training."
@@ -280,25 +281,25 @@ def _check_retrained(again: Retrained, table: PlanTable) -> None:
     if again.name == PLAIN or not again.name.replace("-", "").isalnum():
         what = "A name is letters and digits, and not 'plain'."
         raise PlanError(what, "name", got=repr(again.name))
-    with at("task"):
+    with PlanError.at("task"):
         _require("task", again.task, table.tasks)
-    with at("source"):
+    with PlanError.at("source"):
         _require("domain", again.source, table.tasks[again.task].domains)
 
 
 def _given(model: GivenModel, table: PlanTable, folder: Path) -> GivenModel:
     """A model that is there, with its path as seen from here; it is not loaded yet."""
-    with at("task"):
+    with PlanError.at("task"):
         _require("task", model.task, table.tasks)
-    with at("name"):
+    with PlanError.at("name"):
         _check_name(model.name)
         if model.name in table.tasks[model.task].domains:
             raise PlanError("That is the name of a domain.", got=model.name)
     if model.source is not None:
-        with at("source"):
+        with PlanError.at("source"):
             _require("domain", model.source, table.tasks[model.task].domains)
     beside = folder / model.profile
-    with at("profile"):
+    with PlanError.at("profile"):
         path = str(beside.resolve()) if beside.is_file() else model.profile
         if find_profile(path).onnx:
             raise PlanError(

@@ -89,8 +89,8 @@ def _limits(masks: pd.DataFrame) -> Array:
     told = masks["expected_dice"]
     highest = told[flagged].groupby(masks["source"]).max()  # at most the limit of the model
     lowest = told[~flagged].groupby(masks["source"]).min()  # at least
-    known = pd.DataFrame({"above": highest, "below": lowest}).fillna(DICE)
-    limit = known.max(axis=1).where(known["above"] < DICE, DICE).clip(upper=DICE)
+    limits = pd.DataFrame({"above": highest, "below": lowest}).fillna(DICE)
+    limit = limits.max(axis=1).where(limits["above"] < DICE, DICE).clip(upper=DICE)
     each: Array = masks["source"].map(limit).fillna(DICE).to_numpy(float)
     return each
 
@@ -99,8 +99,8 @@ def _within(masks: pd.DataFrame) -> float:
     """Mean rank correlation within splits that are large enough."""
     groups = [g for _, g in masks.groupby(["source", "target"], sort=False) if len(g) >= FEWEST]
     each = [spearman(g["expected_dice"].to_numpy(float), g["dice"].to_numpy(float)) for g in groups]
-    known = [rho for rho in each if not math.isnan(rho)]
-    return float(np.mean(known)) if known else math.nan
+    defined = [rho for rho in each if not math.isnan(rho)]
+    return float(np.mean(defined)) if defined else math.nan
 
 
 def excess_aurc(score: Array, dice: Array) -> float:

@@ -65,17 +65,7 @@ def from_factory(
     The factory is ``package.module:function``, or ``file.py:function`` relative to ``folder``.
     """
     factory, arguments = _imported(name, folder or Path()), arguments or {}
-    try:
-        inspect.signature(factory).bind(**arguments)
-    except ValueError:
-        pass  # built in: its signature is not known
-    except TypeError as error:
-        how = f"with {', '.join(arguments)}" if arguments else "without arguments"
-        raise InvalidSetting(
-            f"{name} cannot be called {how} ({error}).",
-            allowed=FACTORY,
-            fix="name its arguments in a profile: sitta profile new",
-        ) from error
+    _require_callable(factory, name, arguments)
     try:
         model = factory(**copy.deepcopy(dict(arguments)))
     except Exception as error:
@@ -87,6 +77,39 @@ def from_factory(
     if weights is not None:
         fill(model, Path(weights))
     return model.eval()
+
+
+def _require_callable(factory: Any, name: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse what is no function, or not one of these arguments, before it is called."""
+    if not callable(factory):
+        raise InvalidSetting(
+            f"{name} is not a callable.", allowed=FACTORY, got=type(factory).__name__
+        )
+    try:
+        signature = inspect.signature(factory)
+    except ValueError:
+        return  # built in: its signature is not known
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        how = f"with {', '.join(arguments)}" if arguments else "without arguments"
+        raise InvalidSetting(
+            f"{name} cannot be called {how} ({error}).",
+            allowed=FACTORY,
+            fix=f'write a profile (.toml) with factory = "{name}" and '
+            f"arguments = {{ {_missing(signature)} }} under [model], or a function that calls it",
+        ) from error
+
+
+def _missing(signature: inspect.Signature) -> str:
+    """The arguments that a function must be given, as a profile has them."""
+    named = [
+        f"{each.name} = ..."
+        for each in signature.parameters.values()
+        if each.default is each.empty
+        and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    ]
+    return ", ".join(named) or "..."
 
 
 def _imported(name: str, folder: Path) -> Any:
@@ -130,8 +153,10 @@ def _from_file(path: Path) -> ModuleType:
 
 def _told(error: Exception) -> str:
     """What the user's code raised, and its last line in that."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
     said = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+    if isinstance(error, SyntaxError):  # says itself where it is
+        return said
+    frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{said} ({Path(frame.filename).name}, line {frame.lineno})"
 
 

@@ -22,10 +22,10 @@ Tensors = dict[str, Tensor]
 
 def fill(model: nn.Module, path: Path) -> None:
     """Load weights into a network; refuses a file in which none fit, and says what differs."""
-    found = list(_sets(_read(path), ""))
-    if not found:
+    candidates = list(_sets(_read(path), ""))
+    if not candidates:
         raise SittaError(f"{path} holds no state dict.", fix="save model.state_dict()")
-    fitting = {name: fit for name, each in found if (fit := _fitting(each, model)) is not None}
+    fitting = {name: fit for name, each in candidates if (fit := _fitting(each, model)) is not None}
     usual = [name for name in fitting if not name or name.split(".")[-1] in NESTED]
     if not usual and len(fitting) > 1:
         raise SittaError(
@@ -34,7 +34,7 @@ def fill(model: nn.Module, path: Path) -> None:
             fix="save the one that you want alone",
         )
     if not fitting:
-        closest = max((each for _, each in found), key=lambda each: _common(each, model))
+        closest = max((each for _, each in candidates), key=lambda each: _common(each, model))
         raise _mismatch(path, closest, model)
     model.load_state_dict(fitting[(usual or list(fitting))[0]])
 

@@ -183,11 +183,11 @@ def read_table(values: Any, entries: Mapping[str, Entry], *more: str) -> dict[st
     """The values of a table, if all are known and can be used; ``more`` are other known keys."""
     if not isinstance(values, Mapping):
         raise ProfileError("This is not a table.", got=shown(values))
-    known = [*entries, *more]
+    allowed = [*entries, *more]
     for key, value in values.items():
-        if key not in known:
-            what = f"There is no entry {shown(key)} here.{did_you_mean(key, known)}"
-            raise ProfileError(what, allowed=", ".join(known))
+        if key not in allowed:
+            what = f"There is no entry {shown(key)} here.{did_you_mean(key, allowed)}"
+            raise ProfileError(what, allowed=", ".join(allowed))
         if key in entries:
             entries[key].check(value)
     return {key: value for key, value in values.items() if key in entries}

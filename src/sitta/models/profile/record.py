@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from sitta._util.files import atomic_write
 from sitta._util.plain import plain
-from sitta._util.untrusted import CARD, read_json, shown
+from sitta._util.untrusted import shown
 from sitta.data.preprocess import Preprocess
 from sitta.data.scaling import merged
 from sitta.errors import InvalidSetting
@@ -20,13 +19,14 @@ from sitta.models.profile.entries import (
     ENTRIES,
     MOST_CLASSES,
     OF_CLASS,
-    SOURCES,
     TABLES,
     VERSION,
     of_table,
     read_table,
 )
-from sitta.models.profile.errors import ProfileError, at
+from sitta.models.profile.errors import ProfileError
+from sitta.models.profile.rules import check_classes, check_source
+from sitta.models.profile.stored import read_stored
 
 LONGEST = 1 << 20  # bytes of a profile
 OVERLAP = 0.25  # of windows
@@ -79,8 +79,8 @@ class Profile:
     folder: Path | None = field(default=None, compare=False)  # what its paths are relative to
 
     def __post_init__(self) -> None:
-        _check_source(self)
-        _check_classes(self)
+        check_source(self)
+        check_classes(self)
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self  # nothing in it ever changes
@@ -95,7 +95,7 @@ class Profile:
         except FileNotFoundError as error:
             fix = "sitta profile new FACTORY writes one"
             raise ProfileError("There is no such profile.", file=path, fix=fix) from error
-        with at(file=path):
+        with ProfileError.at(file=path):
             return cls.from_dict(_toml(raw), folder=path.parent)
 
     @classmethod
@@ -106,20 +106,20 @@ class Profile:
         stored = isinstance(calibration, Mapping)  # inside a checkpoint, not beside a file
         apart = ("profile", "calibration") if stored else ("profile",)
         head = {name: value for name, value in values.items() if name not in apart}
-        found = read_table(head, of_table(""), *TABLES)
+        read = read_table(head, of_table(""), *TABLES)
         for name in ("model", "inference", "postprocess"):
-            with at(name):
-                found |= read_table(values.get(name, {}), of_table(name))
+            with ProfileError.at(name):
+                read |= read_table(values.get(name, {}), of_table(name))
         if "trust" in values:
-            with at("trust"):
-                found["trust"] = read_table(values["trust"], of_table("trust"))
-        found["classes"] = _classes(values.get("classes", []))
+            with ProfileError.at("trust"):
+                read["trust"] = read_table(values["trust"], of_table("trust"))
+        read["classes"] = _classes(values.get("classes", []))
         if "preprocess" in values:
-            with at("preprocess"):
-                found |= _preprocess(values["preprocess"])
-        found["calibration"] = calibration if stored else _stored(calibration, folder)
-        lists = {k: tuple(v) for k, v in found.items() if isinstance(v, list)}
-        return cls(**{**found, **lists}, folder=folder)
+            with ProfileError.at("preprocess"):
+                read |= _preprocess(values["preprocess"])
+        read["calibration"] = calibration if stored else read_stored(calibration, folder)
+        lists = {k: tuple(v) for k, v in read.items() if isinstance(v, list)}
+        return cls(**{**read, **lists}, folder=folder)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain tables, from which ``from_dict`` gets it back; the calibration in full."""
@@ -146,7 +146,7 @@ class Profile:
 
     def write(self, path: str | Path) -> None:
         """Write it as TOML, and its calibration beside it as ``<stem>.calibration.json``."""
-        from sitta.models.profile.toml import text
+        from sitta.models.profile.writing import text
 
         path, tables = Path(path), self.as_dict()
         if self.calibration is not None:
@@ -281,22 +281,22 @@ def _check_version(values: Mapping[str, Any]) -> None:
 
 
 def _classes(tables: Any) -> tuple[ClassInfo, ...]:
-    with at("classes"):
+    with ProfileError.at("classes"):
         if not isinstance(tables, list) or not all(isinstance(one, Mapping) for one in tables):
             raise ProfileError(
                 "This is not a list of tables.", allowed="[[classes]]", got=shown(tables)
             )
         if len(tables) > MOST_CLASSES:
             raise ProfileError("There are too many classes.", allowed=f"{MOST_CLASSES}")
-        known = {entry.key: entry for entry in OF_CLASS}
-        found = []
+        entries = {entry.key: entry for entry in OF_CLASS}
+        classes = []
         for number, table in enumerate(tables):
-            with at(number):
-                values = read_table(table, known)
+            with ProfileError.at(number):
+                values = read_table(table, entries)
                 if "name" not in values:
                     raise ProfileError("The class has no name.", fix='add name = "..."')
-                found.append(ClassInfo(**values))
-    return tuple(found)
+                classes.append(ClassInfo(**values))
+    return tuple(classes)
 
 
 def _preprocess(table: Any) -> dict[str, Any]:
@@ -307,107 +307,3 @@ def _preprocess(table: Any) -> dict[str, Any]:
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _check_source(profile: Profile) -> None:
-    given = [name for name in SOURCES if getattr(profile, name)]
-    if len(given) > 1:
-        raise ProfileError(
-            "The network comes from two places.",
-            "model",
-            allowed=f"one of {', '.join(SOURCES)}",
-            got=" and ".join(given),
-        )
-    for name in ("weights", "arguments"):
-        if getattr(profile, name) and not profile.factory:
-            raise ProfileError(
-                f"'{name}' goes with a factory.",
-                "model",
-                name,
-                allowed='factory = "file.py:function" beside it',
-                got=", ".join(given) or "no factory",
-            )
-    for name in ("output", "activation"):
-        if profile.onnx and getattr(profile, name) is not None:
-            raise ProfileError(
-                f"'{name}' is part of an exported graph.", "model", name, fix="leave it out"
-            )
-    if profile.onnx and profile.window:
-        raise ProfileError(
-            "An exported graph takes each input whole: no window slides over it.",
-            "inference",
-            "window",
-            fix="leave it out, or give what the graph was exported from",
-        )
-
-
-def _check_classes(profile: Profile) -> None:
-    seen: set[str] = set()
-    for number, one in enumerate(profile.classes):
-        if one.name.lower() == "background":
-            raise ProfileError(
-                "The background has no table: it is class 0.",
-                "classes",
-                number,
-                fix="leave it out",
-            )
-        if one.name in seen:
-            raise ProfileError(f"Two classes are called {one.name!r}.", "classes", number, "name")
-        seen.add(one.name)
-    for name in ("largest_component", "fill_holes"):
-        value = getattr(profile, name)
-        unknown = [one for one in ([] if isinstance(value, bool) else value) if one not in seen]
-        if unknown:
-            raise ProfileError(
-                f"There is no class {unknown[0]!r}.",
-                "postprocess",
-                name,
-                allowed=", ".join(profile.names) or "true, or names of [[classes]]",
-            )
-
-
-class Stored(Mapping[str, Any]):
-    """A calibration in a file, which is read when it is first used."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @cached_property
-    def _values(self) -> Mapping[str, Any]:
-        name = self.path.name
-        try:
-            if self.path.stat().st_size > CARD:
-                raise ProfileError("The calibration is too long.", file=self.path)
-            values = read_json(self.path.read_text(encoding="utf-8"), f"The calibration {name}")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ProfileError(
-                f"The calibration cannot be read ({error}).", file=self.path
-            ) from error
-        if not isinstance(values, dict):
-            raise ProfileError("The calibration is not a table.", file=self.path)
-        return values
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __repr__(self) -> str:
-        return f"Stored({str(self.path)!r})"
-
-
-def _stored(name: Any, folder: Path | None) -> Stored | None:
-    if name is None:
-        return None
-    path = (folder or Path()) / name
-    if Path(name).name != name or not path.is_file():
-        raise ProfileError(
-            f"The calibration {name} is not beside the profile.",
-            "calibration",
-            fix="copy it there, or leave the entry out and run sitta calibrate again",
-        )
-    return Stored(path)
