@@ -16,7 +16,9 @@ $(shell rm -f .venv/created)
 endif
 endif
 
-.PHONY: demo test check pytest quick coverage wheel-test dist tag-check fuzz lock audit bench-smoke speed clean
+.PHONY: demo test check pytest docs quick coverage wheel-test dist tag-check fuzz lock audit bench-smoke speed clean
+
+
 
 demo: .venv/installed  ## adapt a small trained model to images of three unseen scanners
 	@echo "demo: adapts a model to phantom images of three unseen sites and draws the result"
@@ -58,6 +60,11 @@ dist: .venv/installed-dev  ## the sdist and the wheel of a release
 tag-check: .venv/installed-dev  ## whether TAG=v1.2.3 is the version of the package and of the changelog
 	@$(BIN)/python scripts/tag_check.py "$$TAG"
 
+
+docs: .venv/installed-dev  ## the documentation as a site; make test builds it, too
+	@echo "docs: builds the site into docs/_build/site; a warning is an error"
+	@$(BIN)/python scripts/build_docs.py
+
 FUZZ_SECONDS ?= 600
 FUZZ_SEED ?= 0
 fuzz: .venv/installed-dev  ## damage files of every format, read them, keep what is no clear error
@@ -67,7 +74,7 @@ fuzz: .venv/installed-dev  ## damage files of every format, read them, keep what
 	@$(BIN)/python -m tests.data.fuzz_tables --seconds $$(($(FUZZ_SECONDS) / 4)) --seed $(FUZZ_SEED)
 
 # torch is not locked: whether its CPU or its CUDA build is right depends on the machine.
-LOCKED := bench dicom-seg nnunet onnx ray serve
+LOCKED := bench dicom-seg docs nnunet onnx ray serve
 lock: .venv/created  ## versions and SHA-256 of all packages of a release, from constraints.txt
 	@$(INSTALL) uv
 	@echo "torch; python_version < '0'" | $(BIN)/uv pip compile pyproject.toml $(LOCKED:%=--extra %) \

@@ -24,6 +24,7 @@ SLOW = (  # what starts processes, trains, exports, opens a browser, or is long 
     "core/accel/test_budget.py",
     "core/test_norm_adapters.py",
     "docs/test_shell.py",
+    "docs/test_site.py",
     "e2e",
     "export",
     "inference/test_run.py",

@@ -11,6 +11,7 @@ import sitta
 from sitta.core.moments import divergence
 from sitta.data import phantom
 from sitta.prediction.notes import NOTES
+from tests import uncalibrated
 from tests.nets import Net, trained
 
 
@@ -97,7 +98,9 @@ def test_change_is_one_minus_dice_between_source_and_final_mask(model):
     assert float(sitta.Source(model)(images).change.max()) == 0
 
 
-def test_limits_come_with_the_model(model):
+def test_limits_come_with_the_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("SITTA_ZOO", str(uncalibrated.write(tmp_path)))
+    model = sitta.load("phantom-alder")
     image, _ = phantom.draw("rowan", size=(64, 64))
     model.card = {}
     usual = sitta.InTEnt(model)(image)

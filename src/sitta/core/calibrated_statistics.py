@@ -49,7 +49,7 @@ def measure_statistics(model: nn.Module, images: Iterable[Any]) -> dict[str, Pai
         images: In-domain images ``(C, *S)``, of any sizes; a batch ``(N, C, *S)`` counts as N.
 
     Returns:
-        By layer, a mean and a variance: ``(C,)`` each, or ``(G,)`` for GroupNorm.
+        The mean and the variance of each layer, ``(C,)``, or ``(G,)`` for GroupNorm.
 
     Example:
         >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.InstanceNorm2d(4), nn.Conv2d(4, 1, 1))

@@ -92,7 +92,7 @@ class Prediction:
 
     @cached_property
     def record(self) -> PredictionRecord:
-        """Everything in NumPy, with its N axis: masks, scores and notes are derived there."""
+        """Everything in NumPy, with its N axis; masks, scores and notes are derived there."""
         arrays = {f.name: _array(getattr(self._raw, f.name)) for f in fields(MethodOutput)}
         return PredictionRecord(**arrays, computed=Lazy(partial(_computed_array, self._computed)))
 

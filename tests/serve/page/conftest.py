@@ -11,6 +11,7 @@ from sitta.serve.guard import Guard
 from sitta.serve.quotas import Limits
 from sitta.serve.service import Service
 from sitta.serve.worker import WorkerConfig
+from tests import uncalibrated
 from tests.browser import launched
 
 
@@ -21,8 +22,16 @@ def chromium():
         yield browser
 
 
+@pytest.fixture(scope="package", autouse=True)
+def _zoo(tmp_path_factory):
+    """Without a calibration, so that the page falls back on scores that need none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SITTA_ZOO", str(uncalibrated.write(tmp_path_factory.mktemp("zoo"))))
+        yield
+
+
 @pytest.fixture(scope="package")
-def address():
+def address(_zoo):
     """A service on a port of its own."""
     service = Service(WorkerConfig(["phantom-alder"], Limits(), 1), 1, lambda line: None)
     app = create_app(service, Guard())
