@@ -63,7 +63,7 @@ def work(
         shown = loaded.preprocess.place(prepared.image)  # as it lies in the file
         if tell is not None and job.get("follow"):
             draft = Draft(job, prepared, shown, loaded.classes, tell)
-        each = draft and draft.slice
+        each = None if draft is None else draft.slice
         done = predict_prepared([prepared], adapt, SAVE, profile=loaded.profile, each=each)[0]
     done = replace(done, placement=shown)
     arrays = _arrays(done)

@@ -216,7 +216,7 @@ class Rendering:
 
     def _at(self, volume: Array, number: int) -> Array:
         """``(C, H, W)`` of a volume ``(C, slices, rows, columns)``, cut across its side."""
-        return np.moveaxis(volume, 1 + self._side, 0)[number]
+        return np.asarray(np.moveaxis(volume, 1 + self._side, 0)[number])
 
     def require_slice(self, number: int) -> None:
         """422 if there is no such slice."""

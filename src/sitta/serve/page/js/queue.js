@@ -68,7 +68,7 @@ export class Queue {
   }
 
   #entry(name, files, recipe) {
-    const state = { failure: null, result: null, history: [], other: null, lost: false, said: new Map(), corrected: false, group: token() };
+    const state = { failure: null, result: null, making: null, history: [], other: null, lost: false, said: new Map(), corrected: false, group: token() };
     const under = { work: null, since: 0, aside: null, asked: 0, awaited: "" };
     const key = this.#keys++;
     const own = structuredClone(recipe);
@@ -164,7 +164,7 @@ export class Queue {
   }
 
   #enqueue(entry, first = false) {
-    Object.assign(entry, { status: "queued", failure: null });
+    Object.assign(entry, { status: "queued", failure: null, making: null });
     if (first) this.#waiting.unshift(entry);
     else this.#waiting.push(entry);
     this.store.changed("entries", "selection");
@@ -196,7 +196,8 @@ export class Queue {
       const refused = tooMuch(entry.files, this.store.about.limits);
       if (refused) throw new ApiError(refused);
       const recipe = this.store.asked(entry.recipe);
-      const result = await predict(entry.files, recipe, work.signal, waiting, this.#named(entry));
+      const seen = (event) => entry.work === work && this.#seen(entry, event);
+      const result = await predict(entry.files, recipe, work.signal, waiting, this.#named(entry), seen);
       if (entry.work !== work) {
         forget(result.id); // meanwhile it was asked for in another way
         return;
@@ -205,16 +206,29 @@ export class Queue {
     } catch (error) {
       if (entry.work !== work) return;
       const failure = failureOf(error);
-      Object.assign(entry, { status: "failed", failure, work: null });
+      Object.assign(entry, { status: "failed", failure, work: null, making: null });
       this.say(`${entry.name} failed: ${failure.message}`);
     }
     this.store.changed("entries", "selection", "view");
   }
 
+  /** The image is there, or one more slice of its mask. */
+  #seen(entry, { event, answer, row, source }) {
+    if (event === "image") {
+      entry.making = { ...answer, source };
+      if (!entry.result) entry.slice = answer.shown;
+    } else if (entry.making) {
+      Object.assign(entry.making, { rows: [...entry.making.rows, row], source });
+    }
+    if (entry.status === "waiting") entry.status = "running";
+    this.store.changed("entries", "selection", "view");
+  }
+
   #done(entry, result) {
     const before = entry.result;
-    const slice = before && entry.slice < result.slices ? entry.slice : result.shown;
-    Object.assign(entry, { status: "done", work: null, result, slice });
+    const stays = before || entry.isStepped; // who went to a slice stays there
+    const slice = stays && entry.slice < result.slices ? entry.slice : result.shown;
+    Object.assign(entry, { status: "done", work: null, making: null, result, slice });
     const again = this.#reviewed(entry, before);
     this.#remember(entry, result);
     if (before && entry.lost) this.#drop(before.id);

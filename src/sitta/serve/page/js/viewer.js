@@ -3,7 +3,7 @@
 import { ApiError } from "./api.js";
 import { byId, fill } from "./dom.js";
 import { choiceOf } from "./review.js";
-import { nearest, rowOf } from "./state.js";
+import { nearest, rowOf, shownOf } from "./state.js";
 import { stepOf } from "./transform.js";
 import { Pane } from "./view.js";
 import { presets } from "./window.js";
@@ -86,12 +86,7 @@ export class Viewer {
     const entry = this.store.selected;
     const results = this.results();
     this.#captions(results);
-    if (!entry?.result) {
-      this.turn++;
-      this.scenes = [null, null];
-      this.paint();
-      return;
-    }
+    if (!entry?.result) return this.#made(entry);
     const turn = ++this.turn;
     const slice = entry.slice;
     this.step = this.#step(entry);
@@ -109,6 +104,28 @@ export class Viewer {
     this.#ahead(entry);
   }
 
+  /** What is there of a result that is being made: its image, and outlines of slices that are done. */
+  async #made(entry) {
+    const turn = ++this.turn;
+    const making = entry?.making;
+    this.scenes = this.shown?.entry === entry && making ? this.scenes : [null, null];
+    this.paint();
+    if (!making) return;
+    const { slice } = entry;
+    this.step = this.#step(entry);
+    const isDone = making.rows.some((row) => row.slice === slice);
+    const kinds = ["image", ...(isDone ? ["draft", ...(making.source ? ["draft-source"] : [])] : [])];
+    const loads = kinds.map((kind) => this.slices.get(making, this.#stepped(kind), slice));
+    const raws = await Promise.all(loads).catch(() => null); // when it is done, these are gone
+    if (!raws || turn !== this.turn) return;
+    const [image, mask, source] = raws;
+    const none = { ...image, values: new Uint8Array(image.width * image.height), depth: 1 };
+    const raw = { image, mask: mask ?? none, source: this.store.look.source ? source : null };
+    this.scenes = [{ ...this.#scene(entry, making, raw), heat: null }, null];
+    this.shown = { entry, slice, results: [making, null], step: this.step };
+    this.paint();
+  }
+
   /** The chosen mask of this result; the adapted one of what it is compared with. */
   #mask(entry, pane = 0) {
     return pane ? "mask" : maskKind(choiceOf(entry), entry.corrections ?? 0);
@@ -119,7 +136,7 @@ export class Viewer {
     if (this.whole) return 1;
     this.panes[0].resize();
     const { box, density } = this.panes[0];
-    return stepOf(entry.result.shape.slice(-2), box, this.store.look.view.zoom, density ?? 1);
+    return stepOf(shownOf(entry).shape.slice(-2), box, this.store.look.view.zoom, density ?? 1);
   }
 
   #stepped(kind) {
@@ -177,6 +194,8 @@ export class Viewer {
       marks: result.marks ?? null,
       millimetres: ["nifti", "dicom"].includes(result.kind) ? (result.spacing?.at(-1) ?? null) : null,
       columns: result.shape.at(-1) ?? 1,
+      region: result.region ?? null,
+      cross: this.store.look.planes ? (entry.cross ?? null) : null,
     };
   }
 
@@ -224,7 +243,9 @@ export class Viewer {
       this.panes.forEach((pane, i) => pane.draw(i ? other : drawing, this.store.look));
       const drawn = this.scenes[0] ? this.shown : null;
       const canvas = this.panes[0].canvas;
-      canvas.dataset.drawn = drawn ? `${drawn.results[0]?.id}/${drawn.slice}` : "";
+      const isMade = Boolean(drawn?.entry.result);
+      canvas.dataset.drawn = drawn && isMade ? `${drawn.results[0]?.id}/${drawn.slice}` : "";
+      canvas.dataset.making = drawn && !isMade ? `${drawn.slice}/${drawn.results[0].rows.length}` : "";
     });
   }
 
