@@ -72,7 +72,8 @@ def kinds(answer: Mapping[str, Any]) -> list[str]:
         named += [f"mask-{n}" for n in numbers]
     maps = ["mask", *named, "uncertainty", "disagreement"]
     pictures = [f"{name}.png" for name in maps if answer["slices"] == 1]
-    return [*(f"{name}.nii.gz" for name in maps), *pictures, "figures.json"]
+    volumes = [f"{name}.nii.gz" for name in (*maps, "image")]
+    return [*volumes, *pictures, "figures.json"]
 
 
 class Rendering:
@@ -183,7 +184,7 @@ class Rendering:
             values = self._placement.slices(values[None])[0, number]
             like = replace(like, geometry=Geometry(values.shape))
         try:
-            if values.dtype == np.uint8:
+            if values.dtype == np.uint8 and name != "image":
                 classes = tuple(self.answer["classes"]) if name == "mask" else ("one",)
                 write_mask(values, path, like, classes)
             else:
@@ -197,7 +198,8 @@ class Rendering:
         stem, _, number = name.partition("-")
         if number:
             return np.asarray(self._load("labels" if stem == "mask" else stem)[int(number) - 1])
-        return np.asarray(self._load(name)[0] if name == "probability" else self._load(name))
+        first = name in ("probability", "image")
+        return np.asarray(self._load(name)[0] if first else self._load(name))
 
     def _load(self, name: str) -> Array:
         try:

@@ -139,7 +139,7 @@ def test_phone(opened, files):
     assert tab.evaluate(wide) == 360
     across = "() => ['#caption-other', '.zoom'].map((n) => document.querySelector(n)).map((e) => "
     across += "e.getBoundingClientRect().toJSON())"
-    words = "intent · strategy ent-baln · step 0.25 · phantom-alder"
+    words = "InTEnt · strategy ent-baln · step 0.25 · phantom-alder"
     tab.locator("#caption-other").evaluate("(e, words) => { e.textContent = words; }", words)
     caption, zoom = tab.evaluate(across)
     assert caption["right"] <= zoom["left"] or caption["top"] >= zoom["bottom"]
@@ -212,7 +212,7 @@ def test_a_setting_changed_just_before_another_image_is_chosen_is_kept(opened, f
     status = "() => document.querySelector('#status').textContent"
     until(tab, f"{status}.startsWith('scene-0000.png is done')")
     assert tab.input_value("#method") == "adapt"
-    assert "· adapt ·" in tab.inner_text("#facts")
+    assert "· Adapt ·" in tab.inner_text("#facts")
     tab.click(".item:has-text('.png')")
     until(tab, "() => document.querySelector('#facts').textContent.includes('· source ·')")
     assert tab.input_value("#method") == "source"

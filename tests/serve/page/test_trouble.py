@@ -120,7 +120,7 @@ def test_the_last_comparison_that_was_asked_for_is_shown(opened, files):
         lambda one: made.append(one) if one.request.method == "POST" else None,
     )
     second.continue_()
-    until(tab, "() => document.querySelector('#caption-other').textContent.startsWith('tent ·')")
+    until(tab, "() => document.querySelector('#caption-other').textContent.startsWith('Tent ·')")
     first.continue_()
     for _ in range(1200):
         if gone:
@@ -139,7 +139,7 @@ def test_nothing_to_compare_with_calls_off_what_runs(opened, files):
     held = Held(tab)
     tab.select_option("#other", "method:source")
     held.wait(1)
-    until(tab, "() => document.querySelector('#caption-other').textContent", "source: running…")
+    until(tab, "() => document.querySelector('#caption-other').textContent", "Source: running…")
     assert tab.input_value("#other") == "method:source"
     tab.select_option("#other", "")
     until(tab, "() => document.querySelector('#figure-other').hidden")

@@ -179,6 +179,11 @@ export class Store {
     this.changed("selection", "view", "recipe", "entries");
   }
 
+  /** What a method is called. @param {string} name */
+  title(name) {
+    return this.about.methods.find((one) => one.name === name)?.title || name;
+  }
+
   /** What to send for a recipe: a graph has its method built in. @param {Recipe} recipe */
   asked(recipe) {
     const model = this.about.models.find((one) => one.name === recipe.model);
@@ -199,7 +204,8 @@ export class Store {
   sorted() {
     const rank = (entry) => (entry.result ? 0 : entry.status === "failed" ? 1 : 2);
     const known = this.entries.every(({ result }) => !result || expectedOf(result) !== null);
-    const worth = ({ result }) => (known ? expectedOf(result) : -(result?.doubt ?? 0)) ?? 0;
+    const doubt = (result) => Math.max(result?.doubt ?? 0, result?.lambdas?.length === 1 ? 1 : 0); // one member alone tells nothing
+    const worth = ({ result }) => (known ? expectedOf(result) : -doubt(result)) ?? 0;
     return [...this.entries].sort((a, b) => rank(a) - rank(b) || worth(a) - worth(b) || a.key - b.key);
   }
 }

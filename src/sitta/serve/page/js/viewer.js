@@ -3,7 +3,8 @@
 import { ApiError } from "./api.js";
 import { byId, fill } from "./dom.js";
 import { choiceOf } from "./review.js";
-import { nearest, rowOf, shownOf } from "./state.js";
+import { diceOf, maskKind, needed, ratioOf, sameShape } from "./layers.js";
+import { nearest, shownOf } from "./state.js";
 import { stepOf } from "./transform.js";
 import { Pane } from "./view.js";
 import { presets } from "./window.js";
@@ -13,39 +14,6 @@ import { memberWords, methodWords } from "./words.js";
 /** @typedef {import("./view.js").Scene} Scene */
 
 const AHEAD = 64 * 1024 * 1024; // bytes of members: larger images are fetched when they are asked for
-
-/** Height by width of a pixel. @param {Result} result */
-export function ratioOf(result) {
-  const [high, wide] = result.spacing?.slice(-2) ?? [1, 1];
-  return high > 0 && wide > 0 ? high / wide : 1;
-}
-
-/** Which raw slices a pane needs. */
-function needed(result, look, mask, step = 1) {
-  const kinds = ["image", mask];
-  if (look.source && result.source_member !== null) kinds.push("source");
-  if (look.members && result.lambdas.length > 1) kinds.push("members");
-  if (look.heat) kinds.push(look.heat);
-  return step > 1 ? kinds.map((kind) => `${kind}&step=${step}`) : kinds;
-}
-
-/** The expected Dice of a slice for a caption; nothing where it is not known. */
-function diceOf(result, slice) {
-  const dice = rowOf(result, slice).expected_dice;
-  return typeof dice === "number" && ` · expected Dice ${dice.toFixed(2)}`;
-}
-
-/** What to ask the service for to get the mask of a choice. @param {import("./state.js").Said} said */
-export function maskKind({ mask, threshold }, version = 0) {
-  const parts = ["mask", mask !== "adapted" && `mask=${encodeURIComponent(mask)}`];
-  parts.push(threshold !== null && `threshold=${threshold}`, mask === "corrected" && `version=${version}`);
-  return parts.filter(Boolean).join("&");
-}
-
-/** Whether two results can be compared pixel by pixel; models may cut a volume in other ways. */
-export function sameShape(one, other) {
-  return Boolean(one && other) && String(one.shape) === String(other.shape);
-}
 
 /** Both panes, and what they wait for. */
 export class Viewer {
@@ -67,6 +35,8 @@ export class Viewer {
     this.whole = false; // every pixel is needed, whatever the screen can show
     this.step = 1;
     this.turn = 0;
+    /** Is called after something was drawn. */
+    this.painted = () => undefined;
     store.on(["selection", "view"], () => this.refresh());
     const watcher = new ResizeObserver(() => this.paint());
     for (const pane of this.panes) watcher.observe(pane.canvas);
@@ -209,7 +179,7 @@ export class Viewer {
       byId(id).hidden = !two;
       if (results[i]) fill(byId(id), methodWords(results[i], this.store.about.methods), lambdas[i], diceOf(results[i], this.store.selected?.slice ?? 0));
     }
-    if (awaited) fill(byId("caption-other"), `${awaited}: running…`);
+    if (awaited) fill(byId("caption-other"), `${this.store.title(awaited)}: running…`);
   }
 
   /** Which member each pane shows, if it is not the same in both: their grids may differ. */
@@ -243,6 +213,7 @@ export class Viewer {
       this.panes.forEach((pane, i) => pane.draw(i ? other : drawing, this.store.look));
       const drawn = this.scenes[0] ? this.shown : null;
       const canvas = this.panes[0].canvas;
+      this.painted();
       const isMade = Boolean(drawn?.entry.result);
       canvas.dataset.drawn = drawn && isMade ? `${drawn.results[0]?.id}/${drawn.slice}` : "";
       canvas.dataset.making = drawn && !isMade ? `${drawn.slice}/${drawn.results[0].rows.length}` : "";
