@@ -92,7 +92,8 @@ def test_what_is_drawn_meanwhile_is_the_mask_of_the_end(small, volume, monkeypat
         final = np.frombuffer(content, np.uint8).reshape(sides[:2])
         np.testing.assert_array_equal(taken[number], final)
     assert taken["image"].shape[1:] == nib.load(volume).shape
-    assert seen["draft"].is_draft and not entry.is_draft
+    assert seen["draft"].is_draft
+    assert not entry.is_draft
 
 
 def test_what_fails_at_once_is_an_error_and_no_stream(small):

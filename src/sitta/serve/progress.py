@@ -79,7 +79,9 @@ async def lines(first: Event, rest: AsyncGenerator[Event, None]) -> AsyncIterato
         async for event in rest:
             yield _line(event)
     except ApiError as error:
-        yield _line({"event": ERROR, "status": error.status, **json.loads(bytes(error.response().body))})
+        yield _line(
+            {"event": ERROR, "status": error.status, **json.loads(bytes(error.response().body))}
+        )
     finally:
         await rest.aclose()
 

@@ -207,12 +207,9 @@ export class Queue {
 
   /** The image is there, or one more slice of its mask. */
   #seen(entry, { event, answer, row, source }) {
-    if (event === "image") {
-      entry.making = { ...answer, source };
-      if (!entry.result) entry.slice = answer.shown;
-    } else if (entry.making) {
-      Object.assign(entry.making, { rows: [...entry.making.rows, row], source });
-    }
+    if (event === "image") entry.making = { ...answer, source };
+    else if (entry.making) Object.assign(entry.making, { rows: [...entry.making.rows, row], source });
+    if (event === "image" && !entry.result) entry.slice = answer.shown;
     if (entry.status === "waiting") entry.status = "running";
     this.store.changed("entries", "selection", "view");
   }

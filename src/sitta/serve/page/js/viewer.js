@@ -92,7 +92,7 @@ export class Viewer {
     const none = { ...image, values: new Uint8Array(image.width * image.height), depth: 1 };
     const raw = { image, mask: mask ?? none, source: this.store.look.source ? source : null };
     this.scenes = [{ ...this.#scene(entry, making, raw), heat: null }, null];
-    this.shown = { entry, slice, results: [making, null], step: this.step };
+    this.shown = { entry, slice, results: [making, null], step: this.step, isOutlined: isDone };
     this.paint();
   }
 
@@ -216,7 +216,7 @@ export class Viewer {
       this.painted();
       const isMade = Boolean(drawn?.entry.result);
       canvas.dataset.drawn = drawn && isMade ? `${drawn.results[0]?.id}/${drawn.slice}` : "";
-      canvas.dataset.making = drawn && !isMade ? `${drawn.slice}/${drawn.results[0].rows.length}` : "";
+      canvas.dataset.making = drawn && !isMade ? `${drawn.slice}/${drawn.isOutlined ? "outlined" : "image"}` : "";
     });
   }
 

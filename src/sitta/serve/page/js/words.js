@@ -37,7 +37,7 @@ export function factsOf(result) {
 export const isAlone = ({ compares }, { lambdas }) => Boolean(compares) && lambdas.length < 2;
 
 /** Whether nothing speaks for or against a mask: one member, and no calibration. */
-export const isBlind = ({ lambdas }, row) => lambdas.length < 2 && typeof row.expected_dice !== "number";
+export const isBlind = ({ lambdas }, row) => lambdas?.length === 1 && typeof row.expected_dice !== "number";
 
 /** A score that says nothing of this result. @param {any} score @param {any} result @param {any} row */
 export const isMute = (score, result, row) => isAlone(score, result) || (score.name === "doubt" && isBlind(result, row));
