@@ -43,8 +43,13 @@ def test_slices_come_from_the_middle_and_are_those_of_the_answer(small, volume):
         wanted = rows[row["slice"]]
         assert row["agreement"] == pytest.approx(wanted["agreement"], abs=1e-5)
         assert (row["notes"], row["look"]) == (wanted["notes"], wanted["look"])
-    drafts = small.get(f"/api/results/{answer['id']}/draft.raw", params={"slice": 2})
-    assert drafts.status_code == 404  # the mask takes their place
+    for kind, final in (("draft", "mask"), ("draft-source", "source")):
+        late, mask = (
+            small.get(f"/api/results/{answer['id']}/{name}.raw", params={"slice": 2})
+            for name in (kind, final)
+        )
+        assert late.status_code == 200  # the mask has taken the place of the draft
+        assert late.content == mask.content
 
 
 def test_the_answer_is_that_of_a_job_that_is_not_followed(small, volume):

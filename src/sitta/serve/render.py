@@ -23,7 +23,8 @@ from sitta.serve.errors import ApiError
 from sitta.serve.store import Entry, gone
 
 DRAWN = ("image", "mask", "source", "members", "uncertainty", "disagreement")
-RAW = (*DRAWN, DRAFT, SOURCE)  # the last two while a result is made
+FINAL = {DRAFT: "mask", SOURCE: "source"}  # what takes the place of these, of a result that is made
+RAW = (*DRAWN, *FINAL)
 TYPES = {
     ".raw": "application/octet-stream",
     ".png": "image/png",
@@ -95,8 +96,11 @@ class Rendering:
             return values.tobytes(), values.shape
         if name == "mask":
             values = self.plane(choice, number)[None]
-        elif name in (DRAFT, SOURCE):
-            values = self._at(self._load(name)[None], number)
+        elif name in FINAL:
+            try:
+                values = self._at(self._load(name)[None], number)
+            except ApiError:  # it has just been done
+                return self.raw(FINAL[name], number, choice, step)
         elif name in ("uncertainty", "disagreement"):
             values = np.round(np.clip(self._cut(name, number), 0, 1) * 255)
         elif name == "source":

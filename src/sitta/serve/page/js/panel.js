@@ -4,11 +4,12 @@ import { ApiError, getFile } from "./api.js";
 import { table } from "./chart.js";
 import { byId, fill, make } from "./dom.js";
 import { commands, slicerLink } from "./elsewhere.js";
+import { scoreRows } from "./scores.js";
 import { choiceOf, decisionOf, saidOf } from "./review.js";
 import { rowOf, shownOf } from "./state.js";
 import { maskKind } from "./layers.js";
 import { lineOf, verdict } from "./verdict.js";
-import { factsOf, isMute, methodWords, saveAs, scoreWords, titleOf } from "./words.js";
+import { factsOf, methodWords, saveAs } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
 /** @typedef {import("./state.js").Row} Row */
@@ -124,11 +125,7 @@ export class Panel {
 
   #scores(result, row) {
     const listed = this.store.about.scores.filter(({ name }) => !name.startsWith("expected_dice"));
-    const pairs = listed.map((score) => {
-      const name = make("dt", {}, titleOf(score, result), " ", make("small", {}, score.hint));
-      return make("div", { title: score.sentence }, name, make("dd", {}, isMute(score, result, row) ? "one member only" : scoreWords(score, row)));
-    });
-    fill(byId("scores"), ...pairs);
+    fill(byId("scores"), ...scoreRows(listed, result, row));
     const { lambdas, member_names } = result;
     const { entropies, weights, areas } = row;
     const curve = { lambdas, member_names, entropies, weights, areas, member: 0, on: false };

@@ -49,11 +49,12 @@ export const isMute = (score, result, row) => isAlone(score, result) || (score.n
  */
 export function scoreWords({ name, before, unit, digits, unknown, ends = [] }, row) {
   const words = (value) => {
-    if (value === null) return unknown;
+    if (value === null || value === undefined) return unknown; // older records lack newer scores
     return `${(unit === "%" ? 100 * value : value).toFixed(digits)} ${unit}`.trimEnd();
   };
-  const known = before && row[before] !== null;
-  const range = ends.length && row[name] !== null ? ` (${ends.map((end) => words(row[end])).join(" to ")})` : "";
+  const has = (key) => row[key] !== null && row[key] !== undefined;
+  const known = before && has(before);
+  const range = ends.length && has(name) ? ` (${ends.map((end) => words(row[end])).join(" to ")})` : "";
   return (known ? `${words(row[before])} → ` : "") + words(row[name]) + range;
 }
 
@@ -65,10 +66,10 @@ export function structureOf({ classes }) {
 
 /** Title of a score of a result: it names the structure. @param {{title: string}} score */
 export const titleOf = ({ title }, result) =>
-  title.replace("Foreground", structureOf(result));
+  result.classes.length ? title.replace("Foreground", structureOf(result)) : title;
 
 /** A declared sentence about an image: it names the structure. @param {string} text */
-export const named = (text, result) => text.replace(/\bforeground\b/g, structureOf(result).toLowerCase());
+export const named = (text, result) => text.replace(/\bforeground\b/g, structureOf(result).toLowerCase() || "foreground");
 
 const SIZED = ["nifti", "dicom"]; // formats whose spacing is that of the patient
 
