@@ -5,8 +5,8 @@ import { saveAs } from "./words.js";
 /** A word for a shell. @param {string} text */
 const quoted = (text) => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-/** A word for Python, inside double quotes of a shell. @param {string} text */
-const python = (text) => `'${text.replace(/[\\'"$`]/g, (c) => (c === "'" || c === "\\" ? `\\\\${c}` : `\\${c}`))}'`;
+/** A word for Python, inside double quotes of a shell: escaped once for each. @param {string} text */
+const python = (text) => `'${text.replace(/[\\']/g, "\\$&").replace(/[\\"$`]/g, "\\$&")}'`;
 
 /**
  * Commands that open the image and the mask once both are downloaded as NIfTI.
