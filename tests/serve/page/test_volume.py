@@ -22,6 +22,12 @@ SLICE = "() => document.querySelector('#slice-value').textContent"
 TRUE = "() => document.querySelector('#zoom-true').textContent"
 
 
+SMALL = """() => [...document.querySelectorAll('button, select, summary, input, a')]
+  .filter((e) => e.offsetParent && !e.matches('.skip, .hidden *, [type=checkbox]'))
+  .filter((e) => { const { height } = e.getBoundingClientRect(); return height && height < 44; })
+  .map((e) => `${e.tagName} ${e.id} ${e.textContent.slice(0, 20)}`)"""
+
+
 class Slow:
     """The answer of the service, event by event: each is passed on when it is let."""
 
@@ -202,6 +208,7 @@ def test_accessible_in_every_state_of_a_volume(opened, files, scheme, width):
     tab = opened(width=width, color_scheme=scheme)
     tab.set_input_files("#files", files["volume"])
     settled(tab)
+    assert width > 400 or tab.evaluate(SMALL) == []
     tab.click("#show-planes")
     eventually(tab, lambda: tab.locator("#pane-rows").get_attribute("data-drawn"))
     assert_accessible(tab)
