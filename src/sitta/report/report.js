@@ -88,6 +88,14 @@
     if (focused) record.card.querySelector(".main input")?.focus();
   }
 
+  /** The next slice that a note asks to look at, or the one before. */
+  function lookAt(record, by) {
+    const asks = (codes) => codes.some((code) => declared[code][0] !== "information");
+    const looks = Object.entries(record?.noted ?? {}).filter(([, codes]) => asks(codes)).map(([n]) => Number(n));
+    const ahead = looks.filter((n) => (n - record.at) * by > 0).sort((a, b) => (a - b) * by);
+    if (ahead.length) slice(record, ahead[0]);
+  }
+
   function heat({ picture }) {
     const label = "Heat map of the uncertainty";
     return make("figure.side", {},
@@ -367,6 +375,7 @@
     3: () => review.decide("reject"), r: () => $("remark").focus(), v: large,
     u: () => { const record = review.undo(); if (record) go(record); },
     ",": () => slice(current, current?.at - 1), ".": () => slice(current, current?.at + 1),
+    n: () => lookAt(current, 1), p: () => lookAt(current, -1),
     s: () => show("source", !view.source), a: () => show("mask", !view.mask),
     h: () => show("heat", !view.heat), "+": () => fade(10), "-": () => fade(-10),
     l: () => $("look").click(), "/": () => $("find").focus(), "?": () => $("help").showModal(),

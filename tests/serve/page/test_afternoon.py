@@ -193,7 +193,7 @@ def check(content, films, said, alone):
         assert float(summary[film.name]["agreement"]) == pytest.approx(score, abs=1e-6)
     report = archive.read("report.html").decode()
     assert report.startswith("<!doctype html>")
-    assert f"Organ in {IMAGES} files" in report
+    assert f"Organ in {IMAGES} images, phantom-alder, Adapt" in report
 
 
 def expected_source(film):
