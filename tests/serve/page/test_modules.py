@@ -491,6 +491,39 @@ def test_commands_for_other_programs_survive_a_shell(call, stem):
     assert code.startswith("slicer.util.loadVolume(")
 
 
+SLICES = """async (m) => {
+  const size = 4 * 1024 * 1024;
+  window.fetch = async () => new Response(new Uint8Array(size), {
+    headers: { "X-Width": "2048", "X-Height": "2048", "X-Depth": "1", "X-Values": "uint8" } });
+  const slices = new m.Slices();
+  const all = (n) => Array.from({ length: n }, (_, k) => k);
+  const here = (id, n) => all(n).filter((k) => slices.here({ id }, "image", k)).length;
+  for (let k = 0; k < 40; k++) {
+    slices.renew(); // another image each time
+    await slices.get({ id: "a" }, "image", k);
+  }
+  const flat = here("a", 40);
+  slices.renew();
+  for (let k = 0; k < 30; k++) await slices.get({ id: "b" }, "image", k); // all in one view
+  return [flat, here("b", 30)];
+}"""
+
+
+def test_slices_are_kept_within_bounds_but_never_those_that_are_shown(call):
+    flat, shown = call("slices", SLICES)
+    assert 1 <= flat <= 64 / 4
+    assert shown == 30
+
+
+def test_of_a_large_film_one_member_is_fetched_at_a_time(call):
+    code = "(m, result, look, step) => m.needed(result, look, 'mask', step)"
+    result = {"lambdas": [1, 0.5, 0], "member_names": ["1.00", "0.50", "0.00"]}
+    look = {"members": True, "lam": 0.5, "member": 1}
+    film = {**result, "shape": [4892, 6020], "source_member": 0}
+    assert call("layers", code, film, look, 8)[-1] == "members&step=8"
+    assert call("layers", code, film, look, 1)[-1] == "mask&mask=member%400.50"
+
+
 def test_names_of_downloads(call):
     code = "(m, ...given) => m.saveAs(...given)"
     assert call("words", code, "a.b.nii.gz", "mask.png", 3, 9) == "a.b-mask-slice-4.png"

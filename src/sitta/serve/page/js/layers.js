@@ -1,6 +1,6 @@
 /** What the service is asked for to draw the layers of a result. Pure. */
 
-import { rowOf } from "./state.js";
+import { nearest, rowOf } from "./state.js";
 
 /** @typedef {import("./state.js").Result} Result */
 
@@ -10,11 +10,25 @@ export function ratioOf(result) {
   return high > 0 && wide > 0 ? high / wide : 1;
 }
 
+const AT_ONCE = 64 * 1024 * 1024; // bytes of members: of larger images, the one that is shown is fetched
+
+/** Bytes of all members in a slice. @param {Result} result */
+const bytesOf = ({ lambdas, shape }, step) => (lambdas.length * shape.slice(-2).reduce((a, b) => a * b, 1)) / step ** 2;
+
+/** Whether all members of a slice may be held at once. @param {Result} result */
+export const holdsAll = (result, step = 1) => bytesOf(result, step) <= AT_ONCE;
+
+/** What holds the member that is shown: all of them, or that one alone. @param {Result} result */
+export function membersKind(result, look, step = 1) {
+  const name = result.member_names?.[nearest(result.lambdas, look)];
+  return holdsAll(result, step) || name === undefined ? "members" : `mask&mask=${encodeURIComponent(`member@${name}`)}`;
+}
+
 /** Which raw slices a pane needs. @param {Result} result */
 export function needed(result, look, mask, step = 1) {
   const kinds = ["image", mask];
   if (look.source && result.source_member !== null) kinds.push("source");
-  if (look.members && result.lambdas.length > 1) kinds.push("members");
+  if (look.members && result.lambdas.length > 1) kinds.push(membersKind(result, look, step));
   if (look.heat) kinds.push(look.heat);
   return step > 1 ? kinds.map((kind) => `${kind}&step=${step}`) : kinds;
 }

@@ -52,7 +52,7 @@ export function memberOf(members, number) {
   const { width, height, depth } = members;
   let all = split.get(members.values);
   if (!all) {
-    const cut = (_, k) => members.values.slice(k * width * height, (k + 1) * width * height);
+    const cut = (_, k) => members.values.subarray(k * width * height, (k + 1) * width * height);
     split.set(members.values, (all = Array.from({ length: depth }, cut)));
   }
   return { values: all[Math.min(number, all.length - 1)], width, height, depth: 1 };

@@ -3,7 +3,7 @@
 import { ApiError } from "./api.js";
 import { byId, fill } from "./dom.js";
 import { choiceOf } from "./review.js";
-import { diceOf, maskKind, needed, ratioOf, sameShape } from "./layers.js";
+import { diceOf, holdsAll, maskKind, membersKind, needed, ratioOf, sameShape } from "./layers.js";
 import { nearest, shownOf } from "./state.js";
 import { stepOf } from "./transform.js";
 import { Pane } from "./view.js";
@@ -13,7 +13,6 @@ import { memberWords, methodWords } from "./words.js";
 /** @typedef {import("./state.js").Result} Result */
 /** @typedef {import("./view.js").Scene} Scene */
 
-const AHEAD = 64 * 1024 * 1024; // bytes of members: larger images are fetched when they are asked for
 
 /** Both panes, and what they wait for. */
 export class Viewer {
@@ -59,6 +58,7 @@ export class Viewer {
     if (!entry?.result) return this.#made(entry);
     const turn = ++this.turn;
     const slice = entry.slice;
+    this.slices.renew();
     this.step = this.#step(entry);
     const wanted = results.map((result, i) => (result ? needed(result, this.store.look, this.#mask(entry, i), this.step) : []));
     if (this.#compose(entry, results, wanted)) return;
@@ -136,6 +136,7 @@ export class Viewer {
       const found = wanted[i].map((kind) => [kind, this.slices.here(result, kind, entry.slice)]);
       const raw = Object.fromEntries(found.map(([kind, one]) => [kind.split("&step")[0], one]));
       raw.mask = raw[wanted[i][1].split("&step")[0]];
+      if (this.store.look.members && result.lambdas.length > 1) raw.members = raw[membersKind(result, this.store.look, this.step)];
       const other = masks[i] && this.slices.here(masks[i], this.#stepped(i ? this.#mask(entry) : "mask"), entry.slice);
       if (found.some(([, one]) => !one) || (masks[i] && !other)) return undefined;
       return { ...this.#scene(entry, result, raw), other };
@@ -194,8 +195,7 @@ export class Viewer {
   #ahead(entry) {
     const { result, slice } = entry;
     const quiet = (kind, at) => this.slices.get(result, kind, at).catch(() => undefined);
-    const bytes = result.lambdas.length * result.shape.slice(-2).reduce((a, b) => a * b, 1);
-    if (bytes > AHEAD || this.step > 1) return;
+    if (!holdsAll(result) || this.step > 1) return; // larger ones are fetched when they are asked for
     if (result.lambdas.length > 1) quiet("members", slice);
     for (const at of [slice + 1, slice - 1]) {
       if (at < 0 || at >= result.slices) continue;
