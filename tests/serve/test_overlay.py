@@ -8,7 +8,7 @@ from tests.data.files import OBLIQUE, save, stack
 
 itk = pytest.importorskip("SimpleITK", reason="SimpleITK is not installed")
 BRIGHT = 600
-SIDES = (6, 20, 16)  # slices, rows and columns
+SIDES = (5, 20, 16)  # slices, rows and columns
 # Columns run to the back, rows to the left, slices down: not as they are shown.
 TURNED = np.array([[0, -2.0, 0, 12], [-1.5, 0, 0, -7], [0, 0, -3.0, 40], [0, 0, 0, 1]])
 

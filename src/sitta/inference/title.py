@@ -25,8 +25,8 @@ def titled(
     """
     counts = list(slices)
     image = "film" if classes and FILMS.issuperset(classes) else "image"
-    kinds = {count == 1 for count in counts}
-    kind = {(True,): image, (False,): "volume"}.get(tuple(kinds), "file")
+    single = sum(count == 1 for count in counts)
+    kind = image if single == len(counts) else "file" if single else "volume"
     found = ", ".join(classes[:3])
     things = f"{len(counts)} {kind}{'' if len(counts) == 1 else 's'}"
     by = [*sorted(set(models)), *sorted({method_title(name) for name in methods})]

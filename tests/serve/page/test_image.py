@@ -185,8 +185,8 @@ def test_two_methods_side_by_side_are_linked(opened, files):
     settled(tab)
     tab.select_option("#other", "method:tent")
     until(tab, "() => !document.querySelector('#caption-other').textContent.includes('running')")
-    assert tab.inner_text("#caption-other").startswith("tent")
-    assert tab.inner_text("#caption-now").startswith("adapt")
+    assert tab.inner_text("#caption-other").startswith("Tent")
+    assert tab.inner_text("#caption-now").startswith("Adapt")
     now = picture(tab, "#pane-now")
     first = [now, changed(tab, now, "#pane-other")]
     tab.click("#zoom-in")
@@ -233,7 +233,7 @@ def test_the_pointer_reads_the_picture_below_it(opened, files):
     tab.set_input_files("#files", files["rowan"])
     settled(tab)
     tab.select_option("#other", "method:source")
-    until(tab, "() => document.querySelector('#caption-other').textContent.startsWith('source ·')")
+    until(tab, "() => document.querySelector('#caption-other').textContent.startsWith('Source ·')")
     tab.select_option("#heat", "uncertainty")
     until(tab, "() => !document.querySelector('#legend').hidden")
     maps = {
