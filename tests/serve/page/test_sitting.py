@@ -214,7 +214,7 @@ def test_a_setting_changed_just_before_another_image_is_chosen_is_kept(opened, f
     assert tab.input_value("#method") == "adapt"
     assert "· Adapt ·" in tab.inner_text("#facts")
     tab.click(".item:has-text('.png')")
-    until(tab, "() => document.querySelector('#facts').textContent.includes('· source ·')")
+    until(tab, "() => document.querySelector('#facts').textContent.includes('· Source ·')")
     assert tab.input_value("#method") == "source"
 
 
