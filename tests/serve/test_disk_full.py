@@ -8,8 +8,8 @@ import pytest
 from sitta.data import Preprocess, phantom
 from sitta.inference import Loaded
 from sitta.serve.catalogue import Catalogue
-from sitta.serve.errors import ApiError, fault
 from sitta.serve.draft import save
+from sitta.serve.errors import ApiError, fault
 from sitta.serve.quotas import Limits
 from sitta.serve.worker import _reply
 from tests.faults import failing

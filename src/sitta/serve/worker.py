@@ -54,7 +54,7 @@ def main(config: WorkerConfig, pipe: Connection) -> None:
         pipe.send(_reply(job, catalogue, lambda content: pipe.send((PROGRESS, content))))
 
 
-def _reply(job: Any, catalogue: Any, tell: Callable[[Any], None]) -> Reply:
+def _reply(job: Any, catalogue: Any, tell: Callable[[Any], None] | None = None) -> Reply:
     """The result of a job, or an error that names neither the patient nor a line of code."""
     from sitta.serve.predict_job import work
 
