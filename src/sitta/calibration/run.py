@@ -122,6 +122,7 @@ def calibrate_split(
         part.masks,
         subjects=part.subjects,
         classes=classes,
+        held_out=range(min(len(parts.held_out), MOST)),
         public=public,
         watch=watch,
     )

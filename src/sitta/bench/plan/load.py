@@ -160,7 +160,8 @@ def _task(table: TaskTable, name: str, root: Path, images: int) -> Task:
         with at("sources", number):
             _require("domain", source, table.domains)
     images = table.images_per_target or images
-    return Task(name, tuple(domains), preprocess, images, table.note, table.sources)
+    about = (table.note, table.public, table.sources)
+    return Task(name, tuple(domains), preprocess, images, *about)
 
 
 def _check_name(name: str) -> None:

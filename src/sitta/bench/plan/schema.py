@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -132,6 +132,7 @@ class TaskTable(Table, extra="allow"):
     masks: str = "masks"
     images_per_target: Count | None = None
     note: str = ""
+    public: bool = False  # the images are public: calibrations may keep shapes of few subjects
 
 
 class MembersTable(Table):
@@ -225,6 +226,7 @@ class Task:
     preprocess: Preprocess
     images_per_target: int = 40  # size of the seeded draw, on which costly methods are run
     note: str = ""  # kept in checkpoints
+    public: bool = False
     sources: tuple[str, ...] | None = None  # domains that models are trained on; None is all
 
     def domain(self, name: str) -> Domain:
@@ -264,7 +266,8 @@ class Plan:
         """How a model is trained."""
         task, way = self.task(model.task), self.trainings[model.training]
         domain, recipe = task.domain(model.source), way.recipe_of(model.repeat)
-        return TrainingJob(domain, recipe, task.preprocess, way.preset, note=task.note)
+        job = TrainingJob(domain, recipe, task.preprocess, way.preset)
+        return replace(job, note=task.note, public=task.public)
 
     def fixed(self) -> dict[str, Any]:
         """What two runs in one folder must have in common; more methods or domains are fine."""
