@@ -126,3 +126,5 @@ def test_other_planes_are_cuts_of_the_same_volume(small, volume):
         np.testing.assert_array_equal(plane(kind, 9, 2), slices[:, :, 9])
     out = {"slice": sides[1], "plane": 1}
     assert small.get(f"/api/results/{answer['id']}/mask.raw", params=out).status_code == 422
+    query = {"slice": 20, "plane": 1}  # a file is never cut along its rows
+    assert small.get(f"/api/results/{answer['id']}/mask.png", params=query).status_code == 422

@@ -179,7 +179,8 @@ def _rendered(
 ) -> Response:
     """A slice to draw, or a file to keep."""
     name, dot, ending = kind.partition(".")
-    rendering, ending = Rendering(entry, plane), dot + ending
+    ending = dot + ending
+    rendering = Rendering(entry, plane if ending == ".raw" else 0)  # files have slices alone
     if ending == ".raw" and name in RAW:
         content, sides = rendering.raw(name, number or 0, choice, step)
         headers = dict(zip(("X-Height", "X-Width", "X-Depth"), map(str, sides), strict=True))
