@@ -1,12 +1,12 @@
 """A result while it is made: the image at once, then the mask slice by slice.
 
-A worker writes both beside the final arrays and tells the server; what is told is ``Event``.
+A worker writes both beside the final arrays and tells the server; what is told is ``Event``. They
+stay as long as the result: who asks for a slice just as it is done gets it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,12 +71,6 @@ class Draft:
         turns = _turns(inverse, self._placement)
         planes = np.load(self._folder / f"{name}.npy", mmap_mode="r+")
         planes[number] = np.rot90(flat, turns)
-
-    def end(self) -> None:
-        """Remove what the result takes the place of."""
-        for name in (DRAFT, SOURCE):
-            with suppress(OSError):  # where a file that is being sent cannot go, its folder will
-                (self._folder / f"{name}.npy").unlink(missing_ok=True)
 
 
 def _turns(inverse: InverseTransform, placement: InverseTransform) -> int:

@@ -71,8 +71,6 @@ def work(
         if name != "image" or draft is None:  # else it is there, and may be being read
             save(Path(job["out"]) / f"{name}.npy", values)
     answer = plain(_answer(done, job, loaded, arrays, prepared.inverse))
-    if draft is not None:
-        draft.end()
     record = json.dumps(plain(done.record)).encode()
     (Path(job["out"]) / RECORD).write_bytes(record)
     return answer, (replace(done.image, pixels=np.empty(0)), done.placement)
