@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import re
 
 import pytest
 
@@ -117,6 +118,42 @@ def test_tiles_lead_to_the_large_picture(opened):  # noqa: F811
     assert tab.evaluate("document.activeElement.querySelector('h3').textContent") == "good.png"
     width = tab.locator(".card .main .drawing").nth(1).bounding_box()["width"]
     assert width == pytest.approx(768, abs=2)
+
+
+@pytest.mark.parametrize(("images", "pages"), [(4, 2), (9, 4)])
+def test_four_images_are_printed_to_a_page(opened, images, pages):  # noqa: F811
+    noted = a_row(notes=["no-foreground", "members-disagree"])
+    drawn = a_picture(shape=(256, 200))
+    tab = opened([a_record(f"{n}.png", n / 10, rows=[noted], drawn=drawn) for n in range(images)])
+    content = tab.pdf(format="A4")
+    assert len(re.findall(rb"/Type\s*/Page\b", content)) == pages  # the first says what was run
+    tab.emulate_media(media="print")
+    tab.set_viewport_size({"width": 703, "height": 1032})  # of A4 within its margins
+    boxes = [one.bounding_box() for one in tab.locator(".card").all()]
+    assert max(box["x"] + box["width"] for box in boxes) <= 703
+    assert max(box["height"] for box in boxes) < 1032 / 2
+    inside = "e => e.scrollHeight <= e.clientHeight + 1"
+    assert tab.locator(".card").first.evaluate(inside)  # nothing is cut off
+
+
+def test_doubtful_slices_are_a_key_away(opened):  # noqa: F811
+    rows = [a_row(at=n, notes=["members-disagree"][: n in (1, 4)]) for n in range(6)]
+    rows[3]["notes"] = ["two-members-agree"]  # which asks for nothing
+    pictures = [a_picture(seed) for seed in range(6)]
+    drawn = pictures[0] | {"slices": pictures}
+    tab = opened([a_record("v.nii.gz", rows=rows, shown=0, drawn=drawn)])
+    tab.keyboard.press("j")
+    for key, number in (("n", 2), ("n", 5), ("n", 5), ("p", 2), ("p", 2)):
+        tab.keyboard.press(key)
+        assert f"slice {number} of 6" in tab.inner_text(".step")
+
+
+def test_a_single_member_is_not_called_certain(opened):  # noqa: F811
+    alone = a_record("one.png", 0.05, rows=[a_row(weights=[1.0], entropies=[0.1])])
+    text = opened([alone | {"lambdas": [1.0]}]).locator(".card").inner_text()
+    assert "not judged: one member" in text
+    assert "one member only" in text
+    assert "doubt 0.05" not in text
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

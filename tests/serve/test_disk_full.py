@@ -8,8 +8,8 @@ import pytest
 from sitta.data import Preprocess, phantom
 from sitta.inference import Loaded
 from sitta.serve.catalogue import Catalogue
+from sitta.serve.draft import save
 from sitta.serve.errors import ApiError, fault
-from sitta.serve.predict_job import _save
 from sitta.serve.quotas import Limits
 from sitta.serve.worker import _reply
 from tests.faults import failing
@@ -49,7 +49,7 @@ def test_other_faults_stay_faults():
 @pytest.mark.parametrize("kind", ["u1", "<f4", ">i2", "?"])
 def test_arrays_are_those_of_numpy(tmp_path, kind):
     values = np.arange(24).reshape(2, 3, 4).astype(kind)
-    _save(tmp_path / "a.npy", values)
+    save(tmp_path / "a.npy", values)
     kept = np.load(tmp_path / "a.npy", mmap_mode="r")
     assert kept.dtype == values.dtype
     np.testing.assert_array_equal(kept, values)

@@ -94,8 +94,11 @@ def predict_prepared(
     at_once: int = 8,
     profile: Profile | None = None,
     min_dice: float | None = None,
+    each: Callable[[int, PredictionRecord], None] | None = None,
 ) -> list[FileResult]:
     """Adapt to a file, ``at_once`` slices in one pass; or to several images of one size at once.
+
+    With ``each``, slices of a file come one by one, and it is told of each as it is done.
 
     Maps to save: ``probability``, ``uncertainty``, ``disagreement``, ``members``; and ``labels``,
     the mask of each member ``(K, *S)``. The post-processing is that of the profile.
@@ -105,13 +108,29 @@ def predict_prepared(
     if len(files) > 1:
         parts = [[p] for p in adapt(np.concatenate([file.values for file in files]))]
     else:
-        parts = [[adapt(first[n : n + at_once]) for n in range(0, len(first), at_once)]]
+        parts = [_slices(first, adapt, at_once, each)]
     parts = [
         [_judged(p, file.saturation, min_dice) for p in of_file]
         for file, of_file in zip(files, parts, strict=True)
     ]
     share = (time.perf_counter() - start) / len(files)
     return [_result(file, p, save, share, clean) for file, p in zip(files, parts, strict=True)]
+
+
+def _slices(
+    values: Array, adapt: Adapt, at_once: int, each: Callable[[int, PredictionRecord], None] | None
+) -> list[PredictionRecord]:
+    """Records of all slices in their order; those in the middle are made first if told one by one.
+
+    The middle of a volume most often shows the structure, and is what a person looks at first.
+    """
+    if each is None:
+        return [adapt(values[n : n + at_once]) for n in range(0, len(values), at_once)]
+    made: dict[int, PredictionRecord] = {}
+    for n in sorted(range(len(values)), key=lambda n: abs(n - len(values) // 2)):
+        made[n] = adapt(values[n : n + 1])
+        each(n, made[n])
+    return [made[n] for n in range(len(values))]
 
 
 def _judged(p: PredictionRecord, saturation: float | None, least: float | None) -> PredictionRecord:

@@ -18,6 +18,7 @@ from sitta.inference.inputs import InputFile, find_inputs
 from sitta.inference.outputs import written_bytes
 from sitta.inference.overwriting import require_no_input_replaced, require_same_inputs
 from sitta.inference.request import Request
+from sitta.inference.title import titled
 from sitta.inference.worker import Attempt, Record, Worker, attempts
 
 Find = Callable[[Sequence[str | Path], Path], Sequence[InputFile]]
@@ -109,15 +110,11 @@ def _room_wanted(run: Run, folder: Path, files: int) -> str:
 
 
 def _title(run: Run, classes: tuple[str, ...], model: str, method: str) -> str:
-    """Such as: Lungs in 30 images, chest-mcu, intent."""
-    files = len(run.records)
-    single = {record["slices"] == 1 for record in run.records}
-    kind = {(True,): "image", (False,): "volume"}.get(tuple(single), "file")
-    most = f": the {REPORTED} in most doubt" if files > REPORTED else ""
-    finds = ", ".join(classes[:3])
-    things = f"{files} {kind}{'' if files == 1 else 's'}"
+    """Such as: Lungs in 30 films, chest-mcu, Adapt."""
+    most = f": the {REPORTED} in most doubt" if len(run.records) > REPORTED else ""
     name = model if ":" in model else Path(model).name
-    return f"{finds[:1].upper()}{finds[1:]} in {things}, {name}, {method}{most}"
+    slices = [record["slices"] for record in run.records]
+    return titled(classes, slices, [name], [method]) + most
 
 
 def _conclude(run: Run, worker: Worker, started: str) -> None:

@@ -14,7 +14,7 @@ from sitta._util.files import atomic_write
 from sitta._util.plain import plain
 from sitta.prediction.decisions import COLUMNS, DECISIONS
 from sitta.prediction.notes import flagged, note
-from sitta.prediction.scores import DOUBT, score_text, shown
+from sitta.prediction.scores import shown
 from sitta.report.html import fill
 
 MOST_SLICES = 1000  # to step to, of all volumes together: about 10 kB each
@@ -57,6 +57,7 @@ def render(
     return fill(
         Path(__file__).with_name("report.html"),
         ("review",),
+        ("dom", "words", "colours", "chart", "scores"),
         decisions=DECISIONS,
         title=run["title"],
         run=run,
@@ -100,7 +101,6 @@ def _card(record: Mapping[str, Any]) -> dict[str, Any]:
         **{name: record[name] for name in _KEPT},
         "doubt": plain(record["doubt"], DIGITS),
         "row": {name: value for name, value in row.items() if name not in ("file", "areas")},
-        "scores": [score_text(score, row) for score in shown() if score is not DOUBT],
         "agreements": [one["agreement"] for one in rows] if len(rows) > 1 else [],
         "noted": {i: one["notes"] for i, one in enumerate(rows) if one["notes"]},
         "codes": codes,

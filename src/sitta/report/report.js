@@ -1,6 +1,8 @@
 "use strict";
 (() => {
-  const SVG = "http://www.w3.org/2000/svg";
+  const { draw, make: plain } = sitta.dom;
+  const { isBlind, named, structureOf } = sitta.words;
+  const SVG = new Set(["svg", "image", "path", "g", "line", "circle", "text", "title"]);
   const NEAR = "1200px 0px"; // cards this close to the window are filled
   const CHART = { width: 300, height: 76, left: 24, right: 292, top: 8, bottom: 58 };
 
@@ -23,18 +25,18 @@
   // Elements: text is only ever set as text, so that a file name is never taken for HTML
 
   function make(tag, attributes = {}, ...children) {
-    const [name, ...classes] = tag.split(".");
-    const drawn = ["svg", "image", "path", "g", "line", "circle", "text", "title"].includes(name);
-    const element = drawn ? document.createElementNS(SVG, name) : document.createElement(name);
-    if (classes.length) element.setAttribute("class", classes.join(" "));
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    element.append(...children.filter((child) => child !== null));
-    return element;
+    return (SVG.has(tag.split(".")[0]) ? draw : plain)(tag, attributes, ...children);
   }
 
+  /** An outline with the strokes that it has on the page of the service. */
   function outlined(kind, path) {
     if (!path) return null;
-    return make(`g.${kind}`, {}, make("path.halo", { d: path }), make("path", { d: path }));
+    const lines = sitta.colours.strokes(kind, 1, 1).map(({ colour, width, dash }, i) => {
+      const line = make(i ? "path" : "path.halo", { d: path });
+      Object.assign(line.style, { stroke: colour, strokeWidth: width, strokeDasharray: dash.join(" ") });
+      return line;
+    });
+    return make(`g.${kind}`, {}, ...lines);
   }
 
   function drawing(picture, label, ...layers) {
@@ -44,7 +46,7 @@
   }
 
   function toggle(kind, words) {
-    const state = { type: "button", "data-view": kind, "aria-pressed": view[kind] };
+    const state = { type: "button", "data-view": kind, "aria-pressed": String(view[kind]) };
     return make("button", { ...state, title: "on or off, in all images" },
       make(`i.key.${kind}`), words);
   }
@@ -86,6 +88,14 @@
     if (focused) record.card.querySelector(".main input")?.focus();
   }
 
+  /** The next slice that a note asks to look at, or the one before. */
+  function lookAt(record, by) {
+    const asks = (codes) => codes.some((code) => declared[code][0] !== "information");
+    const looks = Object.entries(record?.noted ?? {}).filter(([, codes]) => asks(codes)).map(([n]) => Number(n));
+    const ahead = looks.filter((n) => (n - record.at) * by > 0).sort((a, b) => (a - b) * by);
+    if (ahead.length) slice(record, ahead[0]);
+  }
+
   function heat({ picture }) {
     const label = "Heat map of the uncertainty";
     return make("figure.side", {},
@@ -97,11 +107,10 @@
   }
 
   function list(record) {
-    const time = ["Time", "", unit(record.row.seconds, 2, "s")];
-    const listed = record.scores.map((text, k) => [scores[k].title, scores[k].hint, text]);
-    return make("dl.scores", {}, ...[...listed, time].map(([title, hint, text]) =>
-      make("div", { title: meaning[title] },
-        make("dt", {}, `${title} `, make("small", {}, hint)), make("dd", {}, text))));
+    const time = make("div", { title: meaning.Time }, make("dt", {}, "Time"),
+      make("dd", {}, unit(record.row.seconds, 2, "s")));
+    const listed = scores.filter(({ name }) => name !== "doubt"); // it is in the heading
+    return make("dl.scores", {}, ...sitta.scores.scoreRows(listed, record, record.row), time);
   }
 
   const isNamed = (record, k) => Number.isNaN(Number(record.names[k] ?? 0)); // not by its lambda
@@ -117,7 +126,7 @@
     return make("li", {},
       drawing(picture, `Mask at ${sign && "lambda "}${name}`, outlined(kind, picture.members[k])),
       make("b", {}, `${sign}${name}`, make("small", {}, ` ${said.join(", ")}`)),
-      make("span.bar", {}, bar),
+      make("span.share", {}, bar),
       make("span", { title: meaning.Weight }, "weight ", make("b", {}, fixed(weight, 3))),
       make("span", { title: meaning.Entropy }, "entropy ", make("b", {}, unit(entropy, 3, "bit"))));
   }
@@ -129,7 +138,21 @@
     return make("section.members", {},
       make("h4", {}, "Members ",
         make("small", {}, "from λ 1, the training statistics, to λ 0, this image alone")),
+      curve(record),
       make("ul", {}, ...order.map((k) => member(record, k))));
+  }
+
+  /** Entropy and weight of the members, as on the page of the service. */
+  function curve(record) {
+    const { lambdas, names, row: { entropies, weights } } = record;
+    if (lambdas.length < 2) return null;
+    const svg = draw("svg.members-chart", { role: "img" });
+    const show = (chosen) => {
+      const told = { lambdas, member_names: names, entropies, weights, member: chosen, on: chosen >= 0 };
+      sitta.chart.plot(svg, told, 560, show);
+    };
+    show(-1);
+    return make("figure.curve", {}, svg, make("figcaption", {}, "Entropy (line) and weight (bars)"));
   }
 
   function slices(record) {
@@ -172,13 +195,15 @@
     const order = [...here, ...record.codes.filter((code) => !here.includes(code))];
     return make("ul.notes", {}, ...order.map((code) => {
       const [severity, sentence, advice] = declared[code];
-      return make(`li.${severity}`, {}, sentence + where(code), " ", make("small", {}, advice),
+      const advised = advice.startsWith("Nothing") ? null : make("small", {}, named(advice, record));
+      return make(`li.${severity}`, {}, named(sentence, record) + where(code), " ", advised,
         make("code", {}, code));
     }));
   }
 
   /** Expected Dice; the doubt of a model that is not calibrated. */
-  function dice({ row, doubt }) {
+  function dice({ row, doubt, lambdas }) {
+    if (isBlind({ lambdas }, row)) return make("span.doubt", {}, "not judged: one member");
     if (typeof row.expected_dice !== "number")
       return make("span.doubt", { title: meaning.Doubt }, "doubt ", make("b", {}, fixed(doubt, 2)));
     const range = typeof row.expected_dice_low === "number"
@@ -207,7 +232,8 @@
   function mark(record) {
     const said = review?.decisionOf(record) ?? "";
     const known = typeof record.expected === "number";
-    const worth = known ? `Dice ${fixed(record.expected, 2)}` : `doubt ${fixed(record.doubt, 2)}`;
+    const doubt = isBlind(record, record.row) ? "not judged" : `doubt ${fixed(record.doubt, 2)}`;
+    const worth = known ? `Dice ${fixed(record.expected, 2)}` : doubt;
     const words = [said ? data.decisions[said] : record.look ? "Look" : "Open", worth];
     const level = known ? (record.expected >= 0.9 ? "high" : record.expected >= 0.75 ? "middle" : "low") : "";
     const button = record.tile?.firstChild;
@@ -245,7 +271,7 @@
     return make("header", {},
       make("h3", { id }, record.name),
       dice(record),
-      make("p.about", {}, `${record.kind} · ${record.shape.join(" × ")}${slice} · mask `,
+      make("p.about", {}, `${record.classes.length ? `${structureOf(record)} · ` : ""}${record.kind} · ${record.shape.join(" × ")}${slice} · mask `,
         make("a", { href }, output)),
       record.look ? make("p.badge", {}, "Look at this one") : null,
       make("p.said", {}));
@@ -349,6 +375,7 @@
     3: () => review.decide("reject"), r: () => $("remark").focus(), v: large,
     u: () => { const record = review.undo(); if (record) go(record); },
     ",": () => slice(current, current?.at - 1), ".": () => slice(current, current?.at + 1),
+    n: () => lookAt(current, 1), p: () => lookAt(current, -1),
     s: () => show("source", !view.source), a: () => show("mask", !view.mask),
     h: () => show("heat", !view.heat), "+": () => fade(10), "-": () => fade(-10),
     l: () => $("look").click(), "/": () => $("find").focus(), "?": () => $("help").showModal(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -17,18 +16,17 @@ from sitta.prediction.decisions import FILE, to_csv
 from sitta.prediction.notes import NOTES, flagged
 from sitta.prediction.scores import shown
 from sitta.serve import documented as doc
-from sitta.serve import review, samples, schemas
+from sitta.serve import progress, review, samples, schemas
 from sitta.serve.archive import packed
 from sitta.serve.body import bounded, posted
 from sitta.serve.choice import Choice, require
 from sitta.serve.errors import ApiError
-from sitta.serve.negotiation import JSON, MASKS, wanted
+from sitta.serve.negotiation import JSON, LINES, MASKS, wanted
 from sitta.serve.render import RAW, TYPES, Rendering, kinds
 from sitta.serve.samples import SAMPLES
 from sitta.serve.schemas import all_of
 from sitta.serve.service import Service
 from sitta.serve.store import Entry
-from sitta.serve.upload import Upload, receive
 
 router = APIRouter(responses=doc.errors())
 USE = "For research. Not a medical device."
@@ -109,47 +107,21 @@ async def sample(service: Running, name: Annotated[str, Path(examples=[*SAMPLES]
 async def predict(request: Request, service: Running) -> Response:
     """Adapt a model to an image, or to the slices of one DICOM series.
 
-    Answers with scores and links; or, if `Accept` asks for it, with the mask itself.
+    Answers with scores and links; or, if `Accept` asks for it, with the mask itself, or with a
+    line of JSON for each event: `image` (an answer without scores, whose `image.raw` is there),
+    `slice` (its scores; `draft.raw` and `draft-source.raw` hold the masks), then `answer` or
+    `error`.
     """
     form = wanted(request.headers.get("accept", ""))
-    start, outcome = time.perf_counter(), "failed"
+    events = progress.events(request, service, follow=form == LINES)
     try:
-        service.pool.require_place()  # so that nothing is sent in vain
-        with service.store.workspace() as folder:
-            upload = await receive(request, folder, service.limits)
-            start = time.perf_counter()
-            with service.pool.place():  # not before: a slow upload keeps nobody out
-                answer = await _attended(request, service, upload)
-        outcome = "done"
-        return await _formed(service, answer, form)
+        first = await anext(events)
     except ClientDisconnect:
-        outcome = "abandoned"
         return Response(status_code=ABANDONED)
-    except ApiError as error:
-        outcome = error.code
-        raise
-    finally:
-        service.metrics.job(outcome, time.perf_counter() - start)
-
-
-async def _attended(request: Request, service: Service, upload: Upload) -> dict[str, Any]:
-    """Work for as long as the client waits for it."""
-    job = asyncio.create_task(service.predict(upload))
-    gone = asyncio.create_task(_disconnected(request))
-    try:
-        await asyncio.wait({job, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not job.done():
-            raise ClientDisconnect
-        return job.result()
-    finally:
-        for task in (job, gone):
-            task.cancel()
-        await asyncio.gather(job, gone, return_exceptions=True)
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+    if form == LINES:
+        return StreamingResponse(progress.lines(first, events), media_type=LINES)
+    await events.aclose()
+    return await _formed(service, first["answer"], form)
 
 
 async def _formed(service: Service, answer: dict[str, Any], form: str) -> Response:
@@ -173,22 +145,23 @@ async def result(
     mask: Annotated[str, Query(max_length=64, description="Of the result's masks.")] = "adapted",
     threshold: Annotated[float | None, Query(description="Of the adapted mask.")] = None,
     step: Annotated[int, Query(ge=1, le=64, description="To draw: every how many pixels.")] = 1,
+    plane: Annotated[int, Query(ge=0, le=2, description="To draw: a slice, row or column.")] = 0,
 ) -> Response:
     """An image, a map or the scores.
 
     To draw, one slice of bytes row by row, with its sides in `X-Height`, `X-Width` and `X-Depth`:
     `image.raw` (of the type in `X-Values`, little-endian), `mask.raw`, `source.raw`, `members.raw`
     (a class a pixel), `uncertainty.raw` and `disagreement.raw` (255 = 1 bit). To keep: as the
-    answer's `links` say.
+    answer's `links` say. With `plane` 1 or 2, `slice` counts the rows or columns of a volume.
     """
     packs = "gzip" in request.headers.get("accept-encoding", "")
-    return await _part(service, id, kind, slice, Choice(mask, threshold), step, packs)
+    return await _part(service, id, kind, slice, Choice(mask, threshold), step, packs, plane)
 
 
 async def _part(
     service: Service, id: str, kind: str, number: int | None, choice: Choice, *drawn: Any
 ) -> Response:
-    entry = service.store.get(id)
+    entry = service.store.get(id, draft=True)
     require(entry.answer, choice, entry.is_corrected)
     response = await asyncio.to_thread(_rendered, entry, kind, number, choice, *drawn)
     service.store.measure(id)
@@ -202,10 +175,12 @@ def _rendered(
     choice: Choice,
     step: int = 1,
     is_gzip: bool = False,
+    plane: int = 0,
 ) -> Response:
     """A slice to draw, or a file to keep."""
     name, dot, ending = kind.partition(".")
-    rendering, ending = Rendering(entry), dot + ending
+    ending = dot + ending
+    rendering = Rendering(entry, plane if ending == ".raw" else 0)  # files have slices alone
     if ending == ".raw" and name in RAW:
         content, sides = rendering.raw(name, number or 0, choice, step)
         headers = dict(zip(("X-Height", "X-Width", "X-Depth"), map(str, sides), strict=True))

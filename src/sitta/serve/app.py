@@ -16,6 +16,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.types import ASGIApp
 
 from sitta._version import __version__
+from sitta.report.html import SHARED
 from sitta.serve.api import USE, router
 from sitta.serve.errors import ApiError, fault
 from sitta.serve.guard import Guard
@@ -76,6 +77,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 def _add_page(app: FastAPI) -> None:
     """The files of the page, each by its own route's name: no path of a client is opened."""
     files = {p.relative_to(PAGE).as_posix(): p for p in sorted(PAGE.rglob("*")) if p.is_file()}
+    files |= {f"{p.suffix[1:]}/{p.name}": p for p in sorted(SHARED.iterdir()) if p.is_file()}
     mimetypes.add_type("text/javascript", ".js")  # whatever this machine says
 
     def file(name: str) -> Response:

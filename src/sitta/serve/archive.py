@@ -14,6 +14,7 @@ from sitta._version import __version__
 from sitta.data.detect import stem
 from sitta.inference.inputs import alike
 from sitta.inference.outputs import summary_csv
+from sitta.inference.title import method_title, titled
 from sitta.prediction.decisions import CORRECTED, FILE, to_csv
 from sitta.report.page import render
 from sitta.serve.choice import Choice
@@ -103,11 +104,11 @@ def _run(entries: Sequence[Entry], records: Sequence[dict[str, Any]]) -> dict[st
     """What the report says above its images."""
     answers = [entry.answer for entry in entries]
     models, methods = ({answer[name] for answer in answers} for name in ("model", "method"))
-    finds = ", ".join(answers[0]["classes"][:3])
+    slices = [answer["slices"] for answer in answers]
     settings = answers[0]["settings"] if len(methods) == 1 else {}
-    names = ", ".join(sorted(models)), ", ".join(sorted(methods))
+    names = ", ".join(sorted(models)), ", ".join(sorted(map(method_title, methods)))
     return {
-        "title": f"{finds[:1].upper()}{finds[1:]} in {len(records)} files, {', '.join(names)}",
+        "title": titled(answers[0]["classes"], slices, models, methods),
         "model": names[0],
         "model_hash": answers[0]["id"],
         "method": names[1],

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from sitta.data.formats import FORMATS
-from sitta.serve.negotiation import MASKS
+from sitta.serve.negotiation import LINES, MASKS
 from sitta.serve.schemas import Error, PredictionAnswer, Problem, example
 
 WHY = {
@@ -104,7 +104,9 @@ def json_body(model: type[BaseModel]) -> dict[str, Any]:
 
 PREDICT = answers(
     "Scores and links, or the mask itself.",
-    {"application/json": {"example": example(PredictionAnswer)}} | dict.fromkeys(MASKS, BYTES),
+    {"application/json": {"example": example(PredictionAnswer)}}
+    | dict.fromkeys(MASKS, BYTES)
+    | {LINES: {"schema": {"type": "string", "description": "A line of JSON for each event."}}},
     *(400, 404, 406, 408, 413, 415, 429, 503, 504, 507),
     model=PredictionAnswer,
 ) | {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sitta.serve.errors import ApiError
 
 JSON = "application/json"
+LINES = "application/x-ndjson"  # JSON, a line an event, while the job goes on
 MASKS = {"image/png": ".png", "application/x-nifti": ".nii.gz", "application/gzip": ".nii.gz"}
 ANY = {"*/*": JSON, "application/*": JSON, "image/*": "image/png"}
 
@@ -16,14 +17,14 @@ def wanted(accept: str) -> str:
         form, *options = (text.strip() for text in part.split(";"))
         form = ANY.get(form, form)
         quality = _quality(options)
-        if quality > 0 and (form == JSON or form in MASKS):
+        if quality > 0 and (form in (JSON, LINES) or form in MASKS):
             liked.append((quality, form))
     if not liked:
         raise ApiError(
             406,
             "not-acceptable",
             "The answer cannot be given in the form that Accept asks for.",
-            allowed=", ".join([JSON, *MASKS]),
+            allowed=", ".join([JSON, LINES, *MASKS]),
         )
     return max(liked, key=lambda pair: pair[0])[1]
 

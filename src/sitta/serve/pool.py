@@ -14,11 +14,12 @@ from typing import Any
 from sitta._util import process
 from sitta.errors import SittaError
 from sitta.serve.errors import ApiError, unavailable
-from sitta.serve.worker import Reply, WorkerConfig, main
+from sitta.serve.worker import PROGRESS, Reply, WorkerConfig, main
 
 START_SECONDS = 300.0  # for a worker to load its models
 RETRY_SECONDS = 5.0  # before a worker that did not start is started again
 END_SECONDS = 5.0  # for a process to be gone after its end of the pipe is
+Tell = Callable[[Any], None]  # is told how far a job is
 KILLED = (-signal.SIGTERM, -getattr(signal, "SIGKILL", signal.SIGTERM))  # as exit codes
 
 
@@ -59,11 +60,14 @@ class Worker:
         self._is_loaded = True
         return dict(description)
 
-    def ask(self, job: Any) -> Reply:
+    def ask(self, job: Any, tell: Tell) -> Reply:
         """Do a job; blocks. Raises EOFError or OSError if the process ends meanwhile."""
         self._pipe.send(job)
-        reply: Reply = self._pipe.recv()
-        return reply
+        while True:
+            reply: Reply = self._pipe.recv()
+            if reply[0] != PROGRESS:
+                return reply
+            tell(reply[1])
 
     def was_killed(self) -> bool:
         """Whether a signal from outside ended it, and not what it was doing; waits for its end."""
@@ -148,7 +152,7 @@ class Pool:
                 headers={"Retry-After": "1"},
             )
 
-    async def run(self, job: Any) -> Any:
+    async def run(self, job: Any, tell: Tell | None = None) -> Any:
         """The result of a job in the next free worker; 503 or 504 if there was no time.
 
         If this is cancelled, a job that waits is dropped, and one that runs ends with its worker.
@@ -160,7 +164,7 @@ class Pool:
             raise unavailable("no-worker", "No worker became free in time.") from None
         self.running += 1
         try:
-            return self._result(*await self._exchange(worker, job))
+            return self._result(*await self._exchange(worker, job, tell))
         finally:
             self.running -= 1
 
@@ -180,11 +184,17 @@ class Pool:
             else:
                 self._replace(worker)
 
-    async def _exchange(self, worker: Worker, job: Any) -> Reply:
+    async def _exchange(self, worker: Worker, job: Any, tell: Tell | None) -> Reply:
         seconds, healthy = self.config.limits.seconds, False
+        loop = asyncio.get_running_loop()
+
+        def told(content: Any) -> None:
+            if tell is not None:
+                loop.call_soon_threadsafe(tell, content)
+
         try:
             async with asyncio.timeout(seconds):
-                reply: Reply = await self._in_thread(worker.ask, job)
+                reply: Reply = await self._in_thread(worker.ask, job, told)
             healthy = reply[0] in ("done", "refused")
             return reply
         except TimeoutError:

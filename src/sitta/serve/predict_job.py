@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -21,7 +22,7 @@ from sitta.data.detect import detect
 from sitta.data.formats import FORMATS
 from sitta.data.image import Array, Image, TooLarge
 from sitta.data.masks import shareable
-from sitta.data.preprocess import Preprocess
+from sitta.data.preprocess import InverseTransform, Preprocess
 from sitta.data.reading import read
 from sitta.errors import InvalidImage, InvalidSetting, SittaError
 from sitta.inference.contact import first_contact, noise
@@ -31,59 +32,62 @@ from sitta.inference.pipeline import FileResult, predict_prepared, prepare_file
 from sitta.prediction.notes import flagged
 from sitta.serve.archive import RECORD
 from sitta.serve.catalogue import Catalogue
+from sitta.serve.described import described, shown_channels
+from sitta.serve.draft import Draft, Event, save
 from sitta.serve.errors import ApiError
 from sitta.serve.quotas import Limits
 from sitta.serve.render import Layout
 
 SAVE = frozenset({"probability", "uncertainty", "disagreement", "labels"})
 MOST_EXTENSIONS = 2**20  # bytes of NIfTI extensions: none of them is needed here
-SAMPLE = 2**20  # pixels from which the window is chosen
 
 
-def work(job: Mapping[str, Any], catalogue: Catalogue) -> tuple[dict[str, Any], Layout]:
+def work(
+    job: Mapping[str, Any], catalogue: Catalogue, tell: Callable[[Event], None] | None = None
+) -> tuple[dict[str, Any], Layout]:
     """Do one job, and leave all that can be asked for later in ``job["out"]``.
 
     Returns the answer in plain types, without what only the server knows, and how the arrays lie.
+    If the job says ``follow``, ``tell`` hears of the image at once and of each slice.
     """
-    try:
+    with _in_words():
         adapt = catalogue.adapter(job["model"], job["method"], job["settings"])
-    except SittaError as error:
-        raise ApiError.of(422, "bad-setting", error) from error
     loaded = catalogue.loaded[job["model"]]
     path = _checked_kind([Path(f) for f in job["files"]])
-    reader = partial(_read, loaded.preprocess, catalogue.limits)
+    turned = {name: job[name] for name in ("invert", "rotate") if name in job}
+    draft = None
+    with _in_words("bad-image"):
+        reader = partial(_read, loaded.preprocess, catalogue.limits)
+        given = InputFile(path, "", "")
+        prepared = prepare_file(given, loaded.preprocess, reader=reader, **turned)
+        shown = loaded.preprocess.place(prepared.image)  # as it lies in the file
+        if tell is not None and job.get("follow"):
+            draft = Draft(job, prepared, shown, loaded.classes, tell)
+        each = None if draft is None else draft.slice
+        done = predict_prepared([prepared], adapt, SAVE, profile=loaded.profile, each=each)[0]
+    done = replace(done, placement=shown)
+    arrays = _arrays(done)
+    for name, values in arrays.items():
+        if name != "image" or draft is None:  # else it is there, and may be being read
+            save(Path(job["out"]) / f"{name}.npy", values)
+    answer = plain(_answer(done, job, loaded, arrays, prepared.inverse))
+    record = json.dumps(plain(done.record)).encode()
+    (Path(job["out"]) / RECORD).write_bytes(record)
+    return answer, (replace(done.image, pixels=np.empty(0)), done.placement)
+
+
+@contextmanager
+def _in_words(code: str = "bad-setting") -> Iterator[None]:
+    """Errors of the package as those of the service."""
     try:
-        prepared = prepare_file(
-            InputFile(path, "", ""),
-            loaded.preprocess,
-            reader=reader,
-            invert=job.get("invert", False),
-            rotate=job.get("rotate", 0),
-        )
-        done = predict_prepared([prepared], adapt, SAVE, profile=loaded.profile)[0]
+        yield
     except TooLarge as error:
         error.fix = "send a smaller one; who runs the service can raise the limit"
         raise ApiError.of(413, "too-large", error) from error
     except InvalidSetting as error:
         raise ApiError.of(422, "bad-setting", error) from error
     except SittaError as error:
-        raise ApiError.of(422, "bad-image", error) from error
-    if job.get("rotate"):  # turned for the model alone: it is shown as it lies in the file
-        done = replace(done, placement=loaded.preprocess.place(done.image))
-    arrays = _arrays(done)
-    for name, values in arrays.items():
-        _save(Path(job["out"]) / f"{name}.npy", np.ascontiguousarray(values))
-    answer = plain(_answer(done, job, loaded, arrays))
-    record = json.dumps(plain(done.record)).encode()
-    (Path(job["out"]) / RECORD).write_bytes(record)
-    return answer, (replace(done.image, pixels=np.empty(0)), done.placement)
-
-
-def _save(path: Path, values: Array) -> None:
-    """As ``np.save``, which does not say why it fails if a disk is full."""
-    with open(path, "wb") as file:
-        np.lib.format.write_array_header_2_0(file, np.lib.format.header_data_from_array_1_0(values))
-        file.write(values.data)
+        raise ApiError.of(422, code, error) from error
 
 
 def warm(catalogue: Catalogue) -> None:
@@ -154,9 +158,9 @@ def _check_extensions(path: Path) -> None:
 
 def _arrays(done: FileResult) -> dict[str, Array]:
     """All that can be drawn or downloaded, in the geometry of the file."""
-    image = done.image.pixels[: 3 if len(done.image.pixels) == 3 else 1]
     several = done.mask.ndim == done.image.pixels.ndim  # labels that may overlap
-    arrays = {"image": image, "mask": one_class(done.mask) if several else done.mask}
+    arrays = {"image": shown_channels(done.image)}
+    arrays |= {"mask": one_class(done.mask) if several else done.mask}
     arrays |= {name: done.maps[name] for name in ("uncertainty", "disagreement")}
     arrays["probability"] = np.stack([v for k, v in done.maps.items() if k[:11] == "probability"])
     if several:
@@ -168,29 +172,22 @@ def _arrays(done: FileResult) -> dict[str, Array]:
 
 
 def _answer(
-    done: FileResult, job: Mapping[str, Any], loaded: Loaded, arrays: Mapping[str, Array]
+    done: FileResult,
+    job: Mapping[str, Any],
+    loaded: Loaded,
+    arrays: Mapping[str, Array],
+    seen: InverseTransform,
 ) -> dict[str, Any]:
     record, rows, dims = done.record, done.record["rows"], loaded.preprocess.dims
     cut = done.placement.slices(arrays["mask"][None])[0]  # (D, H, W)
     shown = record["shown"] if dims == 2 else int((cut > 0).sum(axis=(1, 2)).argmax())
-    single = len(cut) == 1
-    spacing = done.placement.orientation.spacing(done.image.geometry)
     looks = [flagged(row["notes"]) for row in rows]
     kept = ("lambdas", "member_names", "source_member", "activation", "limits", "doubt")
     return {
-        **{name: job[name] for name in ("model", "method", "settings")},
-        **{"invert": job.get("invert", False), "rotate": job.get("rotate", 0)},
-        "kind": record["kind"].lower(),
-        "shape": list(cut.shape[1:] if single else cut.shape),
-        "spacing": spacing and list(spacing[1:] if single else spacing),
-        "marks": _marks(done),
-        "channels": len(arrays["image"]),
-        "slices": len(cut),
+        **described(job, done.image, done.placement, seen),
         "shown": shown,
-        "dims": dims,
         "classes": list(done.names(loaded.classes)),
         **{name: record[name] for name in kept},
-        "intensity": _intensity(arrays["image"]),
         "look": any(looks),
         "seconds": rows[0]["seconds"],
         "rows": [
@@ -198,25 +195,3 @@ def _answer(
             for row, look in zip(rows, looks, strict=True)
         ],
     }
-
-
-def _marks(done: FileResult) -> list[str] | None:
-    """What lies left, right, above and below on the screen: R, L, A, P, S, I; None if unknown."""
-    affine, turn = done.image.geometry.affine, done.placement.orientation
-    if affine is None:
-        return None
-    marks: list[str] = []
-    for side in (2, 1):  # columns, then rows
-        way = np.asarray(affine)[:3, turn.axes[side]] * (-1 if side in turn.flips else 1)
-        at = int(np.abs(way).argmax())
-        ends = "LPI"[at], "RAS"[at]
-        marks += ends if way[at] > 0 else ends[::-1]
-    return marks
-
-
-def _intensity(image: Array) -> dict[str, Any]:
-    flat = image.reshape(-1)
-    sample = flat[:: max(1, len(flat) // SAMPLE)]
-    window = [float(v) for v in np.percentile(sample, (0.5, 99.5))]
-    low, high = float(flat.min()), float(flat.max())
-    return {"low": low, "high": high, "window": window if window[1] > window[0] else [low, high]}

@@ -18,10 +18,13 @@ from sitta.data.masks import write_map, write_mask
 from sitta.data.preprocess import InverseTransform
 from sitta.prediction.decisions import CORRECTED, Decision
 from sitta.serve.choice import ADAPTED_MASK, Choice, above, member_number
+from sitta.serve.draft import DRAFT, SOURCE
 from sitta.serve.errors import ApiError
 from sitta.serve.store import Entry, gone
 
-RAW = ("image", "mask", "source", "members", "uncertainty", "disagreement")
+DRAWN = ("image", "mask", "source", "members", "uncertainty", "disagreement")
+FINAL = {DRAFT: "mask", SOURCE: "source"}  # what takes the place of these, of a result that is made
+RAW = (*DRAWN, *FINAL)
 TYPES = {
     ".raw": "application/octet-stream",
     ".png": "image/png",
@@ -70,14 +73,16 @@ def kinds(answer: Mapping[str, Any]) -> list[str]:
         named += [f"mask-{n}" for n in numbers]
     maps = ["mask", *named, "uncertainty", "disagreement"]
     pictures = [f"{name}.png" for name in maps if answer["slices"] == 1]
-    return [*(f"{name}.nii.gz" for name in maps), *pictures, "figures.json"]
+    volumes = [f"{name}.nii.gz" for name in (*maps, "image")]
+    return [*volumes, *pictures, "figures.json"]
 
 
 class Rendering:
     """A result that is asked for its slices and files."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Entry, side: int = 0) -> None:
         self.folder, self.answer = entry.folder, entry.answer
+        self._side = side  # along which slices are counted: slices, rows or columns
         layout: Layout = entry.opened()
         self._image, self._placement = layout
 
@@ -91,6 +96,11 @@ class Rendering:
             return values.tobytes(), values.shape
         if name == "mask":
             values = self.plane(choice, number)[None]
+        elif name in FINAL:
+            try:
+                values = self._at(self._load(name)[None], number)
+            except ApiError:  # it has just been done
+                return self.raw(FINAL[name], number, choice, step)
         elif name in ("uncertainty", "disagreement"):
             values = np.round(np.clip(self._cut(name, number), 0, 1) * 255)
         elif name == "source":
@@ -111,13 +121,14 @@ class Rendering:
     def plane(self, choice: Choice, number: int) -> Array:
         """``(H, W)`` of a mask in one slice."""
         if choice.mask == CORRECTED:
-            return np.asarray(self._load(CORRECTED)[number])
+            return np.asarray(self._at(self._load(CORRECTED)[None], number)[0])
         if choice.threshold is not None:
             return above(self._cut("probability", number), choice.threshold)
         if choice == ADAPTED_MASK:
             return np.asarray(self._cut("mask", number)[0])
         at = member_number(self.answer, choice.mask)
-        return np.asarray(self._placement.slices(self._load("members")[at][None])[0, number])
+        volume = self._placement.slices(self._load("members")[at][None])
+        return np.asarray(self._at(volume, number)[0])
 
     def mask(self, whole: Choice, single: Mapping[int, Choice]) -> Array:
         """``(*S)`` of a mask in the geometry of the file; ``single`` slices have their own."""
@@ -177,7 +188,7 @@ class Rendering:
             values = self._placement.slices(values[None])[0, number]
             like = replace(like, geometry=Geometry(values.shape))
         try:
-            if values.dtype == np.uint8:
+            if values.dtype == np.uint8 and name != "image":
                 classes = tuple(self.answer["classes"]) if name == "mask" else ("one",)
                 write_mask(values, path, like, classes)
             else:
@@ -191,7 +202,8 @@ class Rendering:
         stem, _, number = name.partition("-")
         if number:
             return np.asarray(self._load("labels" if stem == "mask" else stem)[int(number) - 1])
-        return np.asarray(self._load(name)[0] if name == "probability" else self._load(name))
+        first = name in ("probability", "image")
+        return np.asarray(self._load(name)[0] if first else self._load(name))
 
     def _load(self, name: str) -> Array:
         try:
@@ -206,7 +218,11 @@ class Rendering:
         """``(C, H, W)`` of one slice, as it is shown."""
         values, sides = self._load(name), len(self._image.geometry.shape)
         channels = values if values.ndim > sides else values[None]
-        return self._placement.slices(channels)[:, number]
+        return self._at(self._placement.slices(channels), number)
+
+    def _at(self, volume: Array, number: int) -> Array:
+        """``(C, H, W)`` of a volume ``(C, slices, rows, columns)``, cut across its side."""
+        return np.asarray(np.moveaxis(volume, 1 + self._side, 0)[number])
 
     def require_slice(self, number: int) -> None:
         """422 if there is no such slice."""
@@ -214,7 +230,8 @@ class Rendering:
 
     def _slice(self, number: int | None) -> int:
         """The slice that is asked for, which a volume must name."""
-        last = self.answer["slices"] - 1
+        sides = (self.answer["slices"], *self.answer["shape"][-2:])
+        last = sides[self._side] - 1
         allowed, fix = f"?slice=0 to {last}", "ask for a slice, or for .nii.gz"
         if number is None and last > 0:
             raise ApiError(422, "bad-slice", "PNG holds no volume.", allowed, fix)

@@ -190,6 +190,10 @@ class PredictionAnswer(BaseModel):
     shape: list[int] = like([128, 128])
     spacing: list[float] | None = like([0.5, 0.5])
     marks: list[str] | None = like(["R", "L", "A", "P"], "Left, right, above, below.")
+    ends: list[str] | None = like(["I", "S"], "At the first and at the last slice.")
+    region: list[list[float]] | None = like(
+        [[16.0, 112.0], [0.0, 128.0]], "First and last row and column the model sees; null: all."
+    )
     channels: int = like(1)
     slices: int = like(1)
     shown: int = like(0, "The slice to look at first.")

@@ -12,6 +12,7 @@ from prometheus_client.metrics_core import CounterMetricFamily as Counter
 from prometheus_client.metrics_core import GaugeMetricFamily as Gauge
 
 from sitta.serve.choice import offered, takes_threshold
+from sitta.serve.draft import Event
 from sitta.serve.errors import ApiError
 from sitta.serve.metrics import Metrics
 from sitta.serve.pool import Pool
@@ -45,8 +46,10 @@ class Service:
         self.pool.close()
         self.store.close()
 
-    async def predict(self, upload: Upload) -> dict[str, Any]:
-        """The answer for an upload, which is kept for a while."""
+    async def predict(
+        self, upload: Upload, tell: Callable[[Event], None] | None = None
+    ) -> dict[str, Any]:
+        """The answer for an upload, which is kept for a while; ``tell`` hears of its progress."""
         model = self._model(upload.fields.get("model", ""))
         method = self._method(model, upload.fields.get("method", ""))
         remedy = Remedy.of(upload.fields)
@@ -59,9 +62,12 @@ class Service:
             "method": method,
             "settings": dict(upload.settings),
             **asdict(remedy),
+            "follow": tell is not None,
         }
+        group = upload.fields.get("group", "")[:64]
+        named = {"id": name, "name": upload.name, "path": upload.path, "group": group}
         try:
-            result, layout = await self.pool.run(job)
+            result, layout = await self.pool.run(job, tell and self._shown(name, named, tell))
         except BaseException as error:
             self.store.drop(name)
             if isinstance(error, ApiError):
@@ -69,11 +75,23 @@ class Service:
             raise
         links = {kind: f"/api/results/{name}/{kind}" for kind in kinds(result)}
         told = {"masks": offered(result), "threshold": takes_threshold(result)}
-        group = upload.fields.get("group", "")[:64]
-        named = {"id": name, "name": upload.name, "path": upload.path, "group": group}
         answer = {**named, **result, **told, "links": links}
         self.store.add(name, answer, layout, upload.files)
         return answer
+
+    def _shown(
+        self, name: str, named: dict[str, Any], tell: Callable[[Event], None]
+    ) -> Callable[[Event], None]:
+        """Tells of a job after its image can be asked for."""
+
+        def told(event: Event) -> None:
+            if "layout" in event:
+                layout = event.pop("layout")
+                event["answer"] = {**named, **event["answer"]}
+                self.store.begin(name, event["answer"], layout)
+            tell(event)
+
+        return told
 
     def _with_files(self, upload: Upload) -> Upload:
         """The upload; of one that names an earlier result, with that one's files."""

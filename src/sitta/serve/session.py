@@ -159,7 +159,8 @@ class Session(Store):
 
     def session(self) -> dict[str, Any]:
         """All results in the order in which they were made."""
-        entries = [e for e in self._entries.values() if e.answer.get("group") != BESIDE]
+        done = (entry for entry in self._entries.values() if not entry.is_draft)
+        entries = [entry for entry in done if entry.answer.get("group") != BESIDE]
         told = [
             {
                 "answer": entry.answer,

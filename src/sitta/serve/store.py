@@ -45,6 +45,11 @@ class Entry:
         return self.layout
 
     @property
+    def is_draft(self) -> bool:
+        """Whether it is being made: there is an image, and some of its mask."""
+        return bool(self.answer.get("draft"))
+
+    @property
     def is_corrected(self) -> bool:
         """Whether a person drew a mask."""
         return (self.folder / f"{CORRECTED}.npy").exists()
@@ -99,6 +104,10 @@ class Store:
         self._entries[name] = Entry(folder, answer, layout, time.monotonic(), _bytes(folder))
         self.tidy(keep=name)
 
+    def begin(self, name: str, answer: dict[str, Any], layout: Any) -> None:
+        """Show a result that is being made; it is added when it is done."""
+        self._entries[name] = Entry(self.folder(name), answer, layout, time.monotonic(), 0)
+
     def measure(self, name: str) -> None:
         """Count the files of a result again, after one was made."""
         entry = self._entries.get(name)
@@ -113,12 +122,13 @@ class Store:
         """What a page shows when it is loaded anew: nothing of it is kept here."""
         return {"session": False, "results": []}
 
-    def get(self, name: str) -> Entry:
-        """A result; 404 if there is none, or no more."""
+    def get(self, name: str, draft: bool = False) -> Entry:
+        """A result, or also one that is being made; 404 if there is none, or no more."""
         self.tidy()
-        if name not in self._entries:
+        entry = self._entries.get(name)
+        if entry is None or (entry.is_draft and not draft):
             raise gone()
-        return self._entries[name]
+        return entry
 
     def delete(self, name: str) -> None:
         """Remove a result."""
@@ -130,7 +140,9 @@ class Store:
         oldest = time.monotonic() - self.limits.keep_seconds
         excess = self.size - self.limits.keep_bytes
         for name, entry in list(self._entries.items()):
-            if name != keep and (entry.since < oldest or excess > 0):
+            if name == keep or entry.is_draft:  # whose job ends it
+                continue
+            if entry.since < oldest or excess > 0:
                 excess -= entry.size
                 self.drop(name)
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -18,6 +18,7 @@ from sitta.serve.errors import ApiError, fault
 from sitta.serve.quotas import Limits
 
 Reply = tuple[str, Any]  # which kind, and what it holds
+PROGRESS = "progress"  # of a reply that others follow
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,15 @@ def main(config: WorkerConfig, pipe: Connection) -> None:
             job = pipe.recv()
         except (EOFError, OSError):  # the server is gone
             return
-        pipe.send(_reply(job, catalogue))
+        pipe.send(_reply(job, catalogue, lambda content: pipe.send((PROGRESS, content))))
 
 
-def _reply(job: Any, catalogue: Any) -> Reply:
+def _reply(job: Any, catalogue: Any, tell: Callable[[Any], None] | None = None) -> Reply:
     """The result of a job, or an error that names neither the patient nor a line of code."""
     from sitta.serve.predict_job import work
 
     try:
-        return "done", work(job, catalogue)
+        return "done", work(job, catalogue, tell)
     except ApiError as error:
         return "refused", error
     except Exception as error:

@@ -149,7 +149,7 @@ def test_settings_are_shown_as_the_registry_declares_them(opened, files, method,
     if method == "tent":
         tab.fill("#set-rate", "0.002")
         tab.keyboard.press("Tab")
-        words = "tent · learning rate 0.002 · phantom-alder"
+        words = "Tent · learning rate 0.002 · phantom-alder"
         until(tab, f"() => document.querySelector('#facts').textContent.includes('{words}')")
 
 
@@ -158,7 +158,7 @@ def test_switch_method_and_see_what_changes(opened, files):
     tab.set_input_files("#files", files["rowan"])
     settled(tab)
     tab.select_option("#method", "intent")
-    until(tab, "() => document.querySelector('#facts').textContent.includes('· intent ·')")
+    until(tab, "() => document.querySelector('#facts').textContent.includes('· InTEnt ·')")
     before = tab.evaluate(DONE)
     tab.fill("#set-step", "0.5")
     tab.keyboard.press("Tab")
@@ -171,7 +171,7 @@ def test_switch_method_and_see_what_changes(opened, files):
     text = tab.inner_text("#changes")
     assert f"{then['change']:.3f}\t{now['change']:.3f}" in text
     tab.select_option("#method", "tent")
-    until(tab, "() => document.querySelector('#facts').textContent.includes('· tent ·')")
+    until(tab, "() => document.querySelector('#facts').textContent.includes('· Tent ·')")
     until(tab, "() => document.querySelector('#overlap').textContent.includes('differ')")
     assert tab.locator("#single").is_visible()
     plain = picture(tab)
@@ -185,8 +185,8 @@ def test_two_methods_side_by_side_are_linked(opened, files):
     settled(tab)
     tab.select_option("#other", "method:tent")
     until(tab, "() => !document.querySelector('#caption-other').textContent.includes('running')")
-    assert tab.inner_text("#caption-other").startswith("tent")
-    assert tab.inner_text("#caption-now").startswith("adapt")
+    assert tab.inner_text("#caption-other").startswith("Tent")
+    assert tab.inner_text("#caption-now").startswith("Adapt")
     now = picture(tab, "#pane-now")
     first = [now, changed(tab, now, "#pane-other")]
     tab.click("#zoom-in")
@@ -233,7 +233,7 @@ def test_the_pointer_reads_the_picture_below_it(opened, files):
     tab.set_input_files("#files", files["rowan"])
     settled(tab)
     tab.select_option("#other", "method:source")
-    until(tab, "() => document.querySelector('#caption-other').textContent.startsWith('source ·')")
+    until(tab, "() => document.querySelector('#caption-other').textContent.startsWith('Source ·')")
     tab.select_option("#heat", "uncertainty")
     until(tab, "() => !document.querySelector('#legend').hidden")
     maps = {

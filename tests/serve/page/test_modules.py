@@ -1,5 +1,8 @@
 """The page's pure functions, run in a real browser against NumPy and the eye's own formulas."""
 
+import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,7 @@ import sitta
 from sitta.prediction.scores import every, score_text, shown
 
 PAGE = Path(sitta.__file__).parent / "serve" / "page"
+SHARED = Path(sitta.__file__).parent / "report" / "shared"  # served beside them
 HERE = "http://page.test"
 
 
@@ -34,7 +38,9 @@ def _answer(route):
         route.fulfill(body="<!doctype html><title>blank</title>", content_type="text/html")
     else:
         kind = "text/javascript" if name.endswith(".js") else "text/plain"
-        route.fulfill(body=(PAGE / name).read_text(encoding="utf-8"), content_type=kind)
+        own, shared = PAGE / name, SHARED / Path(name).name
+        file = own if own.exists() else shared
+        route.fulfill(body=file.read_text(encoding="utf-8"), content_type=kind)
 
 
 def loops(call, classes):
@@ -421,6 +427,103 @@ def test_one_member_never_looks_certain(call):
     assert not call("words", code, {"compares": False}, {"lambdas": [0.5]})
 
 
+def test_a_single_member_without_a_calibration_is_not_judged(call):
+    alone = {"lambdas": [1.0]}
+    _, text, _ = told(call, {"doubt": 0.05}, **alone)
+    assert "Not judged: look at it yourself" in text
+    assert "No warning sign" not in text
+    assert "doubt" not in text
+    _, text, _ = told(call, {"doubt": 0.05, "expected_dice": 0.9}, **alone)
+    assert "No warning sign" in text  # the calibration knows
+    _, text, _ = told(call, {"doubt": 0.05}, lambdas=[1.0, 0.0])
+    assert "doubt 0.05" in text
+
+
+def test_sentences_name_the_structure(call):
+    sentence = "No member finds any foreground: the mask is empty."
+    words = call("words", "(m, ...given) => m.named(...given)", sentence, {"classes": ["lungs"]})
+    assert words == "No member finds any lungs: the mask is empty."
+    code = "(m, title, classes) => m.titleOf({ title }, { classes })"
+    assert call("words", code, "Foreground", ["rim", "core"]) == "Rim and core"
+    assert call("words", code, "Foreground", []) == "Foreground"
+
+
+STRIP = """(m, rows, n) => {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  m.strip(svg, { rows, slices: n }, 1, 400, () => undefined);
+  return [...svg.querySelectorAll("rect")].map((bar) => [
+    bar.getAttribute("class"), Number(bar.getAttribute("height")), bar.textContent]);
+}"""
+
+
+def test_the_strip_shows_the_expected_dice_of_each_slice(call):
+    rows = [
+        {"slice": 0, "expected_dice": 0.95, "doubt": 0.05, "look": False},
+        {"slice": 2, "expected_dice": 0.6, "doubt": 1.4, "look": True},
+    ]
+    high, none, low = call("chart", STRIP, rows, 3)
+    assert high[0] == "slice high"
+    assert none[0] == "slice open on"
+    assert low[0] == "slice low look"
+    assert high[1] > low[1] > none[1]
+    assert high[1] / low[1] == pytest.approx(0.95 / 0.6, rel=0.01)
+    assert low[2] == "Slice 3: expected dice 0.60, look at it"
+
+
+def words_of(command):
+    """What a shell makes of a command."""
+    line = ["/bin/sh", "-c", f"printf '%s\\n' {command}"]
+    told = subprocess.run(line, capture_output=True, check=True)
+    return told.stdout.decode().splitlines()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="commands are for a POSIX shell")
+@pytest.mark.parametrize("stem", ["scan", 'it\'s $HOME `x` "y" \\\\n'])
+def test_commands_for_other_programs_survive_a_shell(call, stem):
+    listed = call("elsewhere", "(m, name) => m.commands(name)", f"{stem}.png")
+    found = {one["title"]: words_of(one["command"]) for one in listed}
+    image, mask = f"{stem}-image.nii.gz", f"{stem}-mask.nii.gz"
+    assert found["ITK-SNAP"] == ["itksnap", "-g", image, "-s", mask]
+    program, option, code = found["3D Slicer"]
+    assert (program, option) == ("Slicer", "--python-code")
+    named = [call.args[0].value for call in (one.value for one in ast.parse(code).body)]
+    assert named == [image, mask]
+    assert code.startswith("slicer.util.loadVolume(")
+
+
+SLICES = """async (m) => {
+  const size = 4 * 1024 * 1024;
+  window.fetch = async () => new Response(new Uint8Array(size), {
+    headers: { "X-Width": "2048", "X-Height": "2048", "X-Depth": "1", "X-Values": "uint8" } });
+  const slices = new m.Slices();
+  const all = (n) => Array.from({ length: n }, (_, k) => k);
+  const here = (id, n) => all(n).filter((k) => slices.here({ id }, "image", k)).length;
+  for (let k = 0; k < 40; k++) {
+    slices.renew(); // another image each time
+    await slices.get({ id: "a" }, "image", k);
+  }
+  const flat = here("a", 40);
+  slices.renew();
+  for (let k = 0; k < 30; k++) await slices.get({ id: "b" }, "image", k); // all in one view
+  return [flat, here("b", 30)];
+}"""
+
+
+def test_slices_are_kept_within_bounds_but_never_those_that_are_shown(call):
+    flat, shown = call("slices", SLICES)
+    assert 1 <= flat <= 64 / 4
+    assert shown == 30
+
+
+def test_of_a_large_film_one_member_is_fetched_at_a_time(call):
+    code = "(m, result, look, step) => m.needed(result, look, 'mask', step)"
+    result = {"lambdas": [1, 0.5, 0], "member_names": ["1.00", "0.50", "0.00"]}
+    look = {"members": True, "lam": 0.5, "member": 1}
+    film = {**result, "shape": [4892, 6020], "source_member": 0}
+    assert call("layers", code, film, look, 8)[-1] == "members&step=8"
+    assert call("layers", code, film, look, 1)[-1] == "mask&mask=member%400.50"
+
+
 def test_names_of_downloads(call):
     code = "(m, ...given) => m.saveAs(...given)"
     assert call("words", code, "a.b.nii.gz", "mask.png", 3, 9) == "a.b-mask-slice-4.png"
@@ -429,7 +532,8 @@ def test_names_of_downloads(call):
 
 
 def test_files_are_short_and_free_of_markup():
-    files = [p for p in PAGE.rglob("*") if p.suffix in (".js", ".css", ".html")]
+    all_ = [*PAGE.rglob("*"), *SHARED.iterdir()]
+    files = [p for p in all_ if p.suffix in (".js", ".css", ".html")]
     assert len(files) > 20
     for path in files:
         text = path.read_text(encoding="utf-8")

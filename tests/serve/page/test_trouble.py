@@ -120,7 +120,7 @@ def test_the_last_comparison_that_was_asked_for_is_shown(opened, files):
         lambda one: made.append(one) if one.request.method == "POST" else None,
     )
     second.continue_()
-    until(tab, "() => document.querySelector('#caption-other').textContent.startsWith('tent ·')")
+    until(tab, "() => document.querySelector('#caption-other').textContent.startsWith('Tent ·')")
     first.continue_()
     for _ in range(1200):
         if gone:
@@ -128,8 +128,8 @@ def test_the_last_comparison_that_was_asked_for_is_shown(opened, files):
         tab.wait_for_timeout(25)
     late = next(one.json() for one in made if one.json()["method"] == "source")
     assert [url.split("/")[-1] for url in gone] == [late["id"]]
-    assert tab.inner_text("#caption-other").startswith("tent")
-    assert "tent is done" in tab.inner_text("#status")
+    assert tab.inner_text("#caption-other").startswith("Tent")
+    assert "Tent is done" in tab.inner_text("#status")
 
 
 def test_nothing_to_compare_with_calls_off_what_runs(opened, files):
@@ -139,7 +139,7 @@ def test_nothing_to_compare_with_calls_off_what_runs(opened, files):
     held = Held(tab)
     tab.select_option("#other", "method:source")
     held.wait(1)
-    until(tab, "() => document.querySelector('#caption-other').textContent", "source: running…")
+    until(tab, "() => document.querySelector('#caption-other').textContent", "Source: running…")
     assert tab.input_value("#other") == "method:source"
     tab.select_option("#other", "")
     until(tab, "() => document.querySelector('#figure-other').hidden")
@@ -155,7 +155,7 @@ def test_a_comparison_that_fails_leaves_one_picture(opened, files):
     settled(tab)
     answered_once(tab, status=200, content_type="application/json", body="{")
     tab.click("#show-compare")
-    until(tab, STATUS, "source: The answer of the service was cut short.")
+    until(tab, STATUS, "Source: The answer of the service was cut short.")
     until(tab, "() => document.querySelector('#show-compare').ariaPressed", "false")
     assert tab.locator("#figure-other").is_hidden()
 

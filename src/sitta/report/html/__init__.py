@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,21 +14,46 @@ import jinja2
 from markupsafe import Markup
 
 _HERE = Path(__file__).parent
+SHARED = _HERE.parent / "shared"  # modules and styles that the page of the service serves as well
+_IMPORT = re.compile(r'^import \{ (.+) \} from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
 
-def fill(template: Path, parts: Sequence[str] = (), **words: Any) -> str:
+def fill(
+    template: Path, parts: Sequence[str] = (), shared: Sequence[str] = (), **words: Any
+) -> str:
     """The text of a page, from an ``.html`` template that extends ``page.html``.
 
     Words are escaped unless they are ``Markup``. Style and script are the ``.css`` and ``.js``
-    beside the template, after what all pages have and the ``.js`` of its ``parts``; the page allows
-    itself no other.
+    beside the template, after what all pages have, the ``shared`` modules (each after those that it
+    imports) and the ``.js`` of its ``parts``; the page allows itself no other.
     """
-    style = Markup("").join([_text(_HERE / "page.css"), _text(template.with_suffix(".css"))])
+    common = [*SHARED.glob("*.css")] if shared else []
+    styles = [_HERE / "page.css", *common, template.with_suffix(".css")]
+    style = Markup("").join(map(_text, styles))
     scripts = [*(template.with_name(f"{part}.js") for part in parts), template.with_suffix(".js")]
-    script = Markup("").join(map(_text, scripts))
+    script = Markup("").join([bundled(shared), *map(_text, scripts)])
     return _template(template).render(
         **words, style=style, script=script, policy=policy(style, script)
     )
+
+
+def bundled(names: Sequence[str]) -> Markup:
+    """Modules as one script: a file that is opened from a disk may import none.
+
+    What ``name.js`` exports is ``sitta.name``.
+    """
+    parts = [Markup("const sitta = {};\n")] if names else []
+    for name in names:
+        text = (SHARED / f"{name}.js").read_text(encoding="utf-8")
+        exported = ", ".join(found[1] for found in _EXPORT.findall(text))
+        text = _IMPORT.sub(
+            lambda m: f"const {{ {m[1].replace(' as ', ': ')} }} = sitta.{m[2]};", text
+        )
+        text = _EXPORT.sub(r"\1", text)
+        whole = f"sitta.{name} = (() => {{\n{text}\nreturn {{ {exported} }};\n}})();\n"
+        parts.append(Markup(whole))  # noqa: S704  (ours)
+    return Markup("").join(parts)
 
 
 def policy(style: str, script: str) -> str:

@@ -26,6 +26,8 @@ const FAULT = {
   status: 0,
 };
 
+const LINES = "application/x-ndjson"; // an event a line, while the job goes on
+
 const CUT = { ...GONE, message: "The answer of the service was cut short." };
 
 /** What to say about an error; one that is not of the service is a mistake here, and stays visible. */
@@ -149,6 +151,27 @@ async function blamed(error, files) {
   return error;
 }
 
+/** Tell the events of a job as they come. @returns {Promise<any>} the answer that ends them */
+async function followed(response, signal, seen) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  try {
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      const lines = (text + part.value).split("\n");
+      text = lines.pop() ?? "";
+      for (const line of lines) {
+        const { event, answer, error, status, ...rest } = JSON.parse(line);
+        if (event === "answer") return answer;
+        if (event === "error") throw new ApiError({ allowed: null, fix: null, ...error, status });
+        seen({ event, answer, ...rest });
+      }
+    }
+  } catch (error) {
+    if (signal.aborted || error instanceof ApiError) throw error;
+  }
+  throw new ApiError(CUT);
+}
+
 /**
  * Adapt to one image; a full queue is asked again when it says so.
  * @param {File[]} files one image, or the slices of a series
@@ -156,9 +179,11 @@ async function blamed(error, files) {
  * @param {AbortSignal} signal
  * @param {(seconds: number) => void} waiting is told when the queue is full
  * @param {Record<string, string>} [more] fields: path, group, again
+ * @param {((event: any) => void) | null} [seen] is told of the image at once, and of each slice
  * @returns {Promise<import("./state.js").Result>}
  */
-export async function predict(files, recipe, signal, waiting, more = {}) {
+export async function predict(files, recipe, signal, waiting, more = {}, seen = null) {
+  const headers = seen ? { Accept: LINES } : {};
   const form = new FormData();
   for (const file of files) form.append("file", file, file.name);
   form.append("model", recipe.model);
@@ -168,9 +193,10 @@ export async function predict(files, recipe, signal, waiting, more = {}) {
   if (recipe.invert) form.append("invert", "true");
   if (recipe.rotate) form.append("rotate", String(recipe.rotate));
   for (let attempt = 0; attempt < MOST_TRIES; attempt++) {
-    const sent = ask("api/predict", { method: "POST", body: form, signal });
+    const sent = ask("api/predict", { method: "POST", body: form, signal, headers });
     const response = await sent.catch(async (error) => Promise.reject(await blamed(error, files)));
-    if (response.ok) return whole(response, "json", signal);
+    const isFollowed = seen && response.headers.get("Content-Type")?.startsWith(LINES);
+    if (response.ok) return isFollowed ? followed(response, signal, seen) : whole(response, "json", signal);
     const seconds = Math.min(30, Math.max(0.2, Number(response.headers.get("Retry-After")) || 1));
     waiting(seconds);
     await pause(seconds, signal);

@@ -3,8 +3,8 @@
 import { byId, choices, fill, make } from "./dom.js";
 import { overlap } from "./outline.js";
 import { rowOf } from "./state.js";
-import { sameShape } from "./viewer.js";
-import { fixed, isAlone, methodWords, percent } from "./words.js";
+import { sameShape } from "./layers.js";
+import { fixed, isMute, methodWords, percent } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
 
@@ -82,14 +82,14 @@ export class Changes {
     if (!before || key === this.compared) return;
     this.compared = key;
     const [one, other] = [rowOf(before, slice), rowOf(now, slice)];
-    const { methods, scores } = this.store.about;
-    const named = (result) => methods.find(({ name }) => name === result.method)?.title ?? result.method;
+    const { scores } = this.store.about;
+    const named = (result) => this.store.title(result.method);
     const alike = named(before) === named(now);
     const titles = alike ? [`${named(before)} before`, `${named(now)} now`] : [named(before), named(now)];
     const head = ["", ...titles, "change"].map((text) => make("th", { scope: "col" }, text || make("span.hidden", {}, "Score")));
     const dice = scores.filter(({ name }) => name === "expected_dice");
     const rows = [...dice, ...scores.filter((score) => !dice.includes(score))].map((score) =>
-      line(score, ...[[before, one], [now, other]].map(([result, row]) => (isAlone(score, result) ? null : row[score.name]))));
+      line(score, ...[[before, one], [now, other]].map(([result, row]) => (isMute(score, result, row) ? null : row[score.name]))));
     const note = make("p.quiet", { id: "overlap" }, "");
     fill(box, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)), note);
     if (!sameShape(before, now)) return;

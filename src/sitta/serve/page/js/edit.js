@@ -6,7 +6,7 @@ import { CLASSES } from "./colours.js";
 import { byId, choices } from "./dom.js";
 import { saidOf } from "./review.js";
 import { place } from "./transform.js";
-import { maskKind, ratioOf } from "./viewer.js";
+import { maskKind, ratioOf } from "./layers.js";
 import { structureOf } from "./words.js";
 
 const ROOM = 64 * 2 ** 20; // bytes of steps that can be undone

@@ -13,7 +13,7 @@ const NUDGE = 0.03;
  * @param {any} parts
  * @returns {Array<{keys: string[], text: string, act: () => void}>}
  */
-function shortcuts({ tools, list, review, edit, dialogs }) {
+function shortcuts({ tools, zoom, list, review, edit, planes, dialogs }) {
   return [
     { keys: ["1"], text: "Accept", act: () => review.decide("accept") },
     { keys: ["2"], text: "Needs fix", act: () => review.decide("needs-fix") },
@@ -31,16 +31,17 @@ function shortcuts({ tools, list, review, edit, dialogs }) {
     { keys: ["d"], text: "Differences", act: () => tools.toggle("changes") },
     { keys: ["h"], text: "Next heat map, or none", act: () => tools.nextHeat() },
     { keys: ["c"], text: "Side by side", act: () => tools.toggle("compare") },
+    { keys: ["i"], text: "Three planes of a volume", act: () => planes.toggle() },
     { keys: ["["], text: "Member nearer to training", act: () => tools.stepMember(-1) },
     { keys: ["]"], text: "Member nearer to this image", act: () => tools.stepMember(1) },
     { keys: [",", "PageUp"], text: "Slice before", act: () => tools.stepSlice(-1) },
     { keys: [".", "PageDown"], text: "Next slice", act: () => tools.stepSlice(1) },
-    { keys: ["+", "="], text: "Zoom in", act: () => tools.zoom(1.5) },
-    { keys: ["-"], text: "Zoom out", act: () => tools.zoom(1 / 1.5) },
+    { keys: ["+", "="], text: "Zoom in", act: () => zoom.by(1.5) },
+    { keys: ["-"], text: "Zoom out", act: () => zoom.by(1 / 1.5) },
     { keys: ["n"], text: "Next slice to look at", act: () => tools.stepLook(1) },
     { keys: ["p"], text: "Slice to look at before", act: () => tools.stepLook(-1) },
-    { keys: ["9"], text: "True size: pixel by pixel", act: () => tools.full() },
-    { keys: ["0"], text: "Fit", act: () => tools.fit() },
+    { keys: ["9"], text: "True size: pixel by pixel", act: () => zoom.full() },
+    { keys: ["0"], text: "Fit", act: () => zoom.fit() },
     { keys: ["o"], text: "Choose files", act: () => dialogs.files() },
     { keys: ["t"], text: "Light or dark", act: () => dialogs.theme() },
     { keys: ["?"], text: "This list", act: () => dialogs.help() },

@@ -6,9 +6,9 @@ import { badge, decisionOf } from "./review.js";
 import { stepOf } from "./transform.js";
 import { graveness } from "./verdict.js";
 import { thumbnail } from "./view.js";
-import { ratioOf } from "./viewer.js";
+import { ratioOf } from "./layers.js";
 import { presets } from "./window.js";
-import { count, fixed } from "./words.js";
+import { count, fixed, isBlind } from "./words.js";
 
 /** @typedef {import("./state.js").Entry} Entry */
 
@@ -26,10 +26,13 @@ const LISTED = ["doubt", "agreement"];
 function about(entry, scores) {
   const { result, failure, status } = entry;
   if (status === "failed") return failure?.message ?? "failed";
+  const { making } = entry;
+  if (making && making.slices > 1 && !result) return `${STATES[status]}: ${making.rows.length} of ${making.slices}`;
   if (status !== "done" || !result) return STATES[status];
   const row = result.rows[result.rows.length > 1 ? result.shown : 0];
   const dice = expectedOf(result);
   if (dice !== null) return `expected Dice ${fixed(dice, 2)}`;
+  if (isBlind(result, row)) return "not judged: one member";
   const listed = LISTED.map((name) => scores.find((score) => score.name === name));
   return listed.map(({ name, title }) => `${title.toLowerCase()} ${fixed(row[name], 2)}`).join("\n");
 }
@@ -122,7 +125,7 @@ export class List {
     const look = entry.status === "done" && entry.result?.look;
     const stop = look && entry.result?.rows.some((row) => graveness(row, this.store.about.severity) === "stop");
     const first = chosen || (!this.store.selected && this.store.sorted()[0] === entry);
-    const key = [entry.status, entry.result?.id, entry.failure?.message, chosen, first, decisionOf(entry)].join("/");
+    const key = [entry.status, entry.result?.id, entry.failure?.message, chosen, first, decisionOf(entry), entry.making?.rows.length].join("/");
     if (key === known.key) return item; // of a thousand images, few change at a time
     known.key = key;
     item.setAttribute("aria-selected", String(chosen));

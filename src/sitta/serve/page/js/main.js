@@ -8,6 +8,7 @@ import { Edit } from "./edit.js";
 import { listen } from "./keys.js";
 import { List } from "./list.js";
 import { Panel } from "./panel.js";
+import { Planes } from "./planes.js";
 import { Pointer } from "./pointer.js";
 import { Queue } from "./queue.js";
 import { Review } from "./review.js";
@@ -18,6 +19,7 @@ import { Store } from "./state.js";
 import * as theme from "./theme.js";
 import { Tools } from "./tools.js";
 import { Viewer } from "./viewer.js";
+import { Zoom } from "./zoom.js";
 import { count, short } from "./words.js";
 
 theme.start();
@@ -26,6 +28,7 @@ const slices = new Slices();
 const queue = new Queue(store, slices, say);
 const viewer = new Viewer(store, slices, gone);
 const tools = new Tools(store, viewer, compare);
+const zoom = new Zoom(store, viewer);
 const list = new List(store, slices, remove);
 const review = new Review(store, { say, show: (entry) => list.step(0, entry) });
 const sitting = new Sitting(store, queue, list, say);
@@ -33,6 +36,7 @@ queue.renewed = (entry) => review.again(entry);
 new Panel(store, { say, remove, retry, rerun });
 new Settings(store, run);
 new Changes(store, slices, { beside, callOff: (entry) => queue.callOff(entry) });
+const planes = new Planes(store, slices, viewer, (slice) => tools.slice(slice));
 const edit = new Edit(store, slices, viewer, review, say);
 const hand = (pane, event, first) => edit.hand(pane, event, first);
 new Pointer(store, viewer, { slice: (by) => tools.stepSlice(by), hover, hand });
@@ -163,7 +167,7 @@ function buttons() {
     menu.querySelector("summary")?.focus();
   });
   const dialogs = { files: () => files.click(), theme: switchTheme, help: () => help.showModal() };
-  listen({ store, viewer, tools, list, review, edit, dialogs });
+  listen({ store, viewer, tools, zoom, list, review, edit, planes, dialogs });
 }
 
 function switchTheme() {

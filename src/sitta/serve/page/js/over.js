@@ -43,8 +43,41 @@ export function brush(pen, { x, y, radius }, at) {
   }
 }
 
-/** L, R, A, P at the edges, and a bar of a round length. */
-export function ruler(pen, scene, at, { width: wide, height: high }) {
+/** What the model sees of the image, if it is not all. */
+function region(pen, scene, at) {
+  if (!scene.region) return;
+  const per = scene.image.width / scene.columns; // pixels that are shown for one of the file
+  const [[top, bottom], [left, right]] = scene.region.map((edges) => edges.map((edge) => edge * per));
+  pen.setLineDash([3, 5]);
+  for (const [width, colour] of [[3, "rgb(0 0 0 / 0.6)"], [1.25, "rgb(242 246 250 / 0.9)"]]) {
+    Object.assign(pen, { lineWidth: width, strokeStyle: colour });
+    pen.strokeRect(left * at.sx + at.tx, top * at.sy + at.ty, (right - left) * at.sx, (bottom - top) * at.sy);
+  }
+  pen.setLineDash([]);
+  Object.assign(pen, { font: "12px system-ui, sans-serif", textAlign: "left", textBaseline: "bottom", lineWidth: 3 });
+  Object.assign(pen, { strokeStyle: "rgb(0 0 0 / 0.8)", fillStyle: "#f2f6fa" });
+  for (const act of ["strokeText", "fillText"]) pen[act]("seen by the model", left * at.sx + at.tx + 2, top * at.sy + at.ty - 2);
+}
+
+/** Where the other planes cut this one. */
+function cross(pen, scene, at, { width, height }) {
+  if (!scene.cross) return;
+  const per = scene.image.width / scene.columns;
+  const [x, y] = [(scene.cross.x + 0.5) * per * at.sx + at.tx, (scene.cross.y + 0.5) * per * at.sy + at.ty];
+  Object.assign(pen, { lineWidth: 1, strokeStyle: "rgb(255 255 255 / 0.55)" });
+  pen.beginPath();
+  for (const line of [[0, y, width, y], [x, 0, x, height]]) {
+    pen.moveTo(line[0], line[1]);
+    pen.lineTo(line[2], line[3]);
+  }
+  pen.stroke();
+}
+
+/** L, R, A, P at the edges, a bar of a round length, what the model sees, where planes meet. */
+export function ruler(pen, scene, at, box) {
+  const { width: wide, height: high } = box;
+  region(pen, scene, at);
+  cross(pen, scene, at, box);
   Object.assign(pen, { font: "600 13px system-ui, sans-serif", textAlign: "center", textBaseline: "middle", lineWidth: 3 });
   const told = (text, x, y) => {
     Object.assign(pen, { strokeStyle: "rgb(0 0 0 / 0.8)", fillStyle: "#f2f6fa" });

@@ -3,11 +3,13 @@
 import { ApiError, getFile } from "./api.js";
 import { table } from "./chart.js";
 import { byId, fill, make } from "./dom.js";
+import { commands, slicerLink } from "./elsewhere.js";
+import { scoreRows } from "./scores.js";
 import { choiceOf, decisionOf, saidOf } from "./review.js";
-import { rowOf } from "./state.js";
-import { maskKind } from "./viewer.js";
+import { rowOf, shownOf } from "./state.js";
+import { maskKind } from "./layers.js";
 import { lineOf, verdict } from "./verdict.js";
-import { factsOf, isAlone, methodWords, saveAs, scoreWords, titleOf } from "./words.js";
+import { factsOf, methodWords, saveAs } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
 /** @typedef {import("./state.js").Row} Row */
@@ -15,6 +17,7 @@ import { factsOf, isAlone, methodWords, saveAs, scoreWords, titleOf } from "./wo
 const KEPT = [
   ["mask.png", "Mask, PNG"],
   ["mask.nii.gz", "Mask, NIfTI"],
+  ["image.nii.gz", "Image, NIfTI"],
   ["probability.nii.gz", "Probability, NIfTI"],
   ["uncertainty.png", "Uncertainty, PNG"],
   ["uncertainty.nii.gz", "Uncertainty, NIfTI"],
@@ -29,6 +32,12 @@ function keptOf({ links, slices }) {
   const names = new Set(known.map(([kind]) => kind));
   const rest = Object.keys(links).filter((kind) => !names.has(kind)); // one for each class
   return [...known, ...rest.map((kind) => [kind, kind])];
+}
+
+/** How far the work on an image is. */
+function runningWords({ making }) {
+  if (!making || making.slices < 2 || making.dims > 2) return "Adapting the model to this image…";
+  return `Adapting the model to this image: ${making.rows.length} of ${making.slices} slices`;
 }
 
 /** The right-hand column. */
@@ -50,12 +59,13 @@ export class Panel {
     const entry = this.store.selected;
     const result = entry?.result ?? null;
     const chosen = entry && maskKind(choiceOf(entry), entry.corrections);
-    const key = `${entry?.key}/${result?.id}/${entry?.slice}/${entry?.status}/${chosen}/${entry && decisionOf(entry)}/${entry && choiceOf(entry).decision}`;
+    const key = `${entry?.key}/${result?.id}/${entry?.making?.rows.length}/${entry?.slice}/${entry?.status}/${chosen}/${entry && decisionOf(entry)}/${entry && choiceOf(entry).decision}`;
     if (key === this.shown) return;
     this.shown = key;
     byId("panel").hidden = !entry;
     byId("verdict-line").hidden = !result;
     document.documentElement.classList.toggle("has-result", Boolean(result));
+    document.documentElement.classList.toggle("has-image", Boolean(shownOf(entry)));
     if (!entry) return;
     byId("name").textContent = entry.name;
     byId("facts").textContent = result ? `${factsOf(result)} · ${methodWords(result, this.store.about.methods)} · ${result.seconds.toFixed(2)} s` : "";
@@ -88,14 +98,14 @@ export class Panel {
   #stage(entry) {
     const words = {
       queued: "Waiting its turn…",
-      running: "Adapting the model to this image…",
+      running: runningWords(entry),
       waiting: "The service is busy. Trying again…",
       failed: `No picture. ${entry.failure?.message ?? ""}`,
       done: "",
     };
     const box = byId("pending");
     box.hidden = Boolean(entry.result);
-    box.className = `pending ${entry.status}`;
+    box.className = `pending ${entry.status}${entry.making ? " beside" : ""}`;
     box.textContent = words[entry.status];
     const busy = !["done", "failed"].includes(entry.status);
     byId("stage").setAttribute("aria-busy", String(busy));
@@ -115,11 +125,7 @@ export class Panel {
 
   #scores(result, row) {
     const listed = this.store.about.scores.filter(({ name }) => !name.startsWith("expected_dice"));
-    const pairs = listed.map((score) => {
-      const name = make("dt", {}, titleOf(score, result), " ", make("small", {}, score.hint));
-      return make("div", { title: score.sentence }, name, make("dd", {}, isAlone(score, result) ? "one member only" : scoreWords(score, row)));
-    });
-    fill(byId("scores"), ...pairs);
+    fill(byId("scores"), ...scoreRows(listed, result, row));
     const { lambdas, member_names } = result;
     const { entropies, weights, areas } = row;
     const curve = { lambdas, member_names, entropies, weights, areas, member: 0, on: false };
@@ -139,6 +145,20 @@ export class Panel {
       return make("li", {}, make("a.keep", { href, download: name, "data-kind": kind, click }, words));
     });
     fill(byId("downloads"), ...links);
+    this.#elsewhere(entry, result);
+  }
+
+  /** Image and mask in another program. */
+  #elsewhere(entry, result) {
+    const rows = commands(result.name).map(({ title, command }) => {
+      const copy = () => navigator.clipboard?.writeText(command).then(() => this.act.say("The command is copied."), () => this.act.say(command));
+      return make("li", {}, make("b", {}, title), make("button", { type: "button", click: copy, "aria-label": `Copy the command for ${title}` }, "Copy"), make("code", {}, command));
+    });
+    const [image, mask] = ["image.nii.gz", "mask.nii.gz"].map((kind) => new URL(result.links[kind] ?? "", location.href));
+    mask.search = maskKind(choiceOf(entry), entry.corrections).split("&").slice(1).join("&");
+    const href = slicerLink(image.href, mask.href);
+    const title = "Needs 3D Slicer with its Sandbox extension, and a service without a token";
+    fill(byId("elsewhere"), ...rows, make("li", {}, make("a", { href, title }, "Open in 3D Slicer by a link")));
   }
 
   /** Through a fetch, so that a result that is gone is said in words and not saved as a file. */

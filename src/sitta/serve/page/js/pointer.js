@@ -42,7 +42,7 @@ export class Pointer {
 
   /** A finger scrolls the page past an image that fits, and moves one that is zoomed. */
   #touch() {
-    const fits = this.store.look.view.zoom === 1;
+    const fits = this.store.look.view.zoom <= 1;
     for (const { canvas } of this.viewer.panes) canvas.style.touchAction = fits ? "pan-y" : "none";
   }
 
@@ -86,7 +86,7 @@ export class Pointer {
 
   #drag(pane, event, before, at, picture) {
     const { view } = this.store.look;
-    if (event.pointerType === "touch" && view.zoom === 1) return; // that finger scrolls the page
+    if (event.pointerType === "touch" && view.zoom <= 1) return; // that finger scrolls the page
     this.store.show({ view: panned(view, at.x - before.x, at.y - before.y, picture, pane.box) });
   }
 

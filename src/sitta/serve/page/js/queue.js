@@ -2,6 +2,8 @@
 
 import { ApiError, failureOf, forget, predict } from "./api.js";
 import { tooMuch } from "./drop.js";
+import { entryOf } from "./entry.js";
+import { isBlind } from "./words.js";
 
 /** @typedef {import("./state.js").Entry} Entry */
 /** @typedef {import("./state.js").Recipe} Recipe */
@@ -9,8 +11,6 @@ import { tooMuch } from "./drop.js";
 const AT_ONCE = 2;
 const HISTORY = 6;
 const LONG = 3000; // ms: the service replaces a worker that is stopped, which takes a while
-/** A name that no other image has. */
-const token = () => [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36)).join("");
 
 /** Sends what waits, and puts down what comes back. */
 export class Queue {
@@ -39,7 +39,7 @@ export class Queue {
    * @param {Recipe} recipe
    */
   add(found, recipe) {
-    const entries = found.map(({ name, files }) => this.#entry(name, files, recipe));
+    const entries = found.map(({ name, files }) => entryOf(this.#keys++, name, files, recipe));
     this.store.entries.push(...entries);
     this.store.changed("entries");
     for (const entry of entries) this.#enqueue(entry);
@@ -59,20 +59,12 @@ export class Queue {
     const { answer, decisions, corrected } = kept[kept.length - 1];
     const { model, method, settings, invert, rotate } = answer;
     const read = { ...(invert && { invert }), ...(rotate && { rotate }) };
-    const entry = this.#entry(answer.path, [], { model, method, settings, ...read });
+    const entry = entryOf(this.#keys++, answer.path, [], { model, method, settings, ...read });
     const said = new Map(decisions.map(({ slice, ...one }) => [slice, one]));
     const history = kept.map((one) => one.answer);
     Object.assign(entry, { status: "done", result: answer, slice: answer.shown, history, said, corrected, group: answer.group });
     this.store.entries.push(entry);
     this.store.changed("entries", "review");
-  }
-
-  #entry(name, files, recipe) {
-    const state = { failure: null, result: null, history: [], other: null, lost: false, said: new Map(), corrected: false, group: token() };
-    const under = { work: null, since: 0, aside: null, asked: 0, awaited: "" };
-    const key = this.#keys++;
-    const own = structuredClone(recipe);
-    return { key, name, files, recipe: own, status: "queued", ...state, ...under, window: null, slice: 0 };
   }
 
   /**
@@ -110,7 +102,8 @@ export class Queue {
    */
   async beside(entry, recipe) {
     this.callOff(entry);
-    this.say(`Running ${recipe.method} on ${entry.name}.`);
+    const title = this.store.title(recipe.method);
+    this.say(`Running ${title} on ${entry.name}.`);
     const aside = new AbortController();
     Object.assign(entry, { aside, awaited: recipe.method, asked: performance.now() });
     this.store.changed("view");
@@ -122,10 +115,10 @@ export class Queue {
       }
       this.#remember(entry, result);
       entry.other = result;
-      this.say(`${recipe.method} is done in ${result.seconds.toFixed(1)} s.`);
+      this.say(`${title} is done in ${result.seconds.toFixed(1)} s.`);
     } catch (error) {
       if (entry.aside !== aside) return;
-      this.say(`${recipe.method}: ${failureOf(error).message}`);
+      this.say(`${title}: ${failureOf(error).message}`);
       if (!entry.other && entry === this.store.selected) this.store.show({ compare: false });
     }
     Object.assign(entry, { aside: null, awaited: "" });
@@ -164,7 +157,7 @@ export class Queue {
   }
 
   #enqueue(entry, first = false) {
-    Object.assign(entry, { status: "queued", failure: null });
+    Object.assign(entry, { status: "queued", failure: null, making: null });
     if (first) this.#waiting.unshift(entry);
     else this.#waiting.push(entry);
     this.store.changed("entries", "selection");
@@ -196,7 +189,8 @@ export class Queue {
       const refused = tooMuch(entry.files, this.store.about.limits);
       if (refused) throw new ApiError(refused);
       const recipe = this.store.asked(entry.recipe);
-      const result = await predict(entry.files, recipe, work.signal, waiting, this.#named(entry));
+      const seen = (event) => entry.work === work && this.#seen(entry, event);
+      const result = await predict(entry.files, recipe, work.signal, waiting, this.#named(entry), seen);
       if (entry.work !== work) {
         forget(result.id); // meanwhile it was asked for in another way
         return;
@@ -205,22 +199,33 @@ export class Queue {
     } catch (error) {
       if (entry.work !== work) return;
       const failure = failureOf(error);
-      Object.assign(entry, { status: "failed", failure, work: null });
+      Object.assign(entry, { status: "failed", failure, work: null, making: null });
       this.say(`${entry.name} failed: ${failure.message}`);
     }
     this.store.changed("entries", "selection", "view");
   }
 
+  /** The image is there, or one more slice of its mask. */
+  #seen(entry, { event, answer, row, source }) {
+    if (event === "image") entry.making = { ...answer, source };
+    else if (entry.making) Object.assign(entry.making, { rows: [...entry.making.rows, row], source });
+    if (event === "image" && !entry.result) entry.slice = answer.shown;
+    if (entry.status === "waiting") entry.status = "running";
+    this.store.changed("entries", "selection", "view");
+  }
+
   #done(entry, result) {
     const before = entry.result;
-    const slice = before && entry.slice < result.slices ? entry.slice : result.shown;
-    Object.assign(entry, { status: "done", work: null, result, slice });
+    const stays = before || entry.isStepped; // who went to a slice stays there
+    const slice = stays && entry.slice < result.slices ? entry.slice : result.shown;
+    Object.assign(entry, { status: "done", work: null, making: null, result, slice });
     const again = this.#reviewed(entry, before);
     this.#remember(entry, result);
     if (before && entry.lost) this.#drop(before.id);
     else if (before) entry.other = before;
     entry.lost = false;
-    const verdict = result.look ? "Look at this one" : "No warning sign";
+    const calm = isBlind(result, result.rows[0]) ? "It is not judged" : "No warning sign";
+    const verdict = result.look ? "Look at this one" : calm;
     this.say(`${entry.name} is done in ${result.seconds.toFixed(2)} s. ${verdict}.${again}`);
   }
 

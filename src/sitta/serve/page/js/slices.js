@@ -4,7 +4,7 @@ import { getRaw } from "./api.js";
 
 /** @typedef {{values: any, width: number, height: number, depth: number}} Raw */
 
-const ROOM = 768 * 1024 * 1024; // more than all parts of the largest slice that is served
+const ROOM = 64 * 1024 * 1024; // bytes, besides what is shown now
 
 /** Slices by result, kind and number; what was not used for longest goes first. */
 export class Slices {
@@ -16,6 +16,14 @@ export class Slices {
 
   #bytes = 0;
 
+  /** @type {Set<string>} what was asked for since the view changed: it stays */
+  #wanted = new Set();
+
+  /** The view changes: what was shown may go. */
+  renew() {
+    this.#wanted.clear();
+  }
+
   /**
    * What is here already, or null.
    * @param {import("./state.js").Result} result
@@ -25,6 +33,7 @@ export class Slices {
    */
   here(result, kind, slice) {
     const key = `${result.id}/${kind}/${slice}`;
+    this.#wanted.add(key);
     const found = this.#kept.get(key);
     if (!found) return null;
     this.#kept.delete(key);
@@ -56,7 +65,8 @@ export class Slices {
     this.#kept.set(key, raw);
     this.#bytes += raw.values.byteLength;
     for (const [oldest, { values }] of this.#kept) {
-      if (this.#bytes <= ROOM || oldest === key) break;
+      if (this.#bytes <= ROOM) break;
+      if (oldest === key || this.#wanted.has(oldest)) continue;
       this.#kept.delete(oldest);
       this.#bytes -= values.byteLength;
     }

@@ -51,6 +51,9 @@ import { FITTED } from "./transform.js";
  * @property {Row[]} rows
  * @property {boolean} invert whether the model saw it inverted
  * @property {number} rotate degrees clockwise by which the model saw it turned
+ * @property {number[][] | null} region first and last edge of what the model sees, by rows and columns
+ * @property {string[] | null} marks what lies left, right, above and below
+ * @property {string[] | null} ends what lies at the first and the last slice
  * @property {string[]} masks those to choose from
  * @property {boolean} threshold whether the adapted mask takes another one
  * @property {Record<string, string>} links
@@ -69,6 +72,7 @@ import { FITTED } from "./transform.js";
  * @property {"queued" | "running" | "waiting" | "done" | "failed"} status
  * @property {import("./api.js").Failure | null} failure
  * @property {Result | null} result
+ * @property {any} making the result on its way: its image and the scores of slices that are done
  * @property {Result[]} history all results so far, oldest first
  * @property {Result | null} other what it is compared with
  * @property {AbortController | null} work
@@ -79,6 +83,8 @@ import { FITTED } from "./transform.js";
  * @property {number} since when it was sent
  * @property {{low: number, high: number} | null} window
  * @property {number} slice
+ * @property {boolean} [isStepped] whether a person went to that slice before the result was there
+ * @property {{x: number, y: number}} [cross] where three planes meet, in pixels of the file
  * @property {Map<number | null, Said>} said what a person says of a slice, or of all (null)
  * @property {string} group all results of the image have it
  * @property {number} [corrections] how often
@@ -120,6 +126,7 @@ export class Store {
     compare: false,
     bare: false, // no outlines, as long as a key is held
     each: false, // decide slice by slice
+    planes: false, // three planes of a volume
   };
 
   /** @type {Map<Topic, Array<() => void>>} */
@@ -172,6 +179,11 @@ export class Store {
     this.changed("selection", "view", "recipe", "entries");
   }
 
+  /** What a method is called. @param {string} name */
+  title(name) {
+    return this.about.methods.find((one) => one.name === name)?.title || name;
+  }
+
   /** What to send for a recipe: a graph has its method built in. @param {Recipe} recipe */
   asked(recipe) {
     const model = this.about.models.find((one) => one.name === recipe.model);
@@ -192,10 +204,14 @@ export class Store {
   sorted() {
     const rank = (entry) => (entry.result ? 0 : entry.status === "failed" ? 1 : 2);
     const known = this.entries.every(({ result }) => !result || expectedOf(result) !== null);
-    const worth = ({ result }) => (known ? expectedOf(result) : -(result?.doubt ?? 0)) ?? 0;
+    const doubt = (result) => Math.max(result?.doubt ?? 0, result?.lambdas?.length === 1 ? 1 : 0); // one member alone tells nothing
+    const worth = ({ result }) => (known ? expectedOf(result) : -doubt(result)) ?? 0;
     return [...this.entries].sort((a, b) => rank(a) - rank(b) || worth(a) - worth(b) || a.key - b.key);
   }
 }
+
+/** What can be shown of an image: its result, or the one on its way. @param {Entry | null} entry */
+export const shownOf = (entry) => entry?.result ?? entry?.making ?? null;
 
 /** The lowest expected Dice of a result's slices; null if it is not known. @param {Result | null} result */
 export function expectedOf(result) {

@@ -4,8 +4,7 @@ import { ramp } from "./colours.js";
 import { plot, strip } from "./chart.js";
 import { ALONE } from "./changes.js";
 import { assign, byId, choices, fill, make } from "./dom.js";
-import { nearest, rowOf } from "./state.js";
-import { FITTED, place, zoomed } from "./transform.js";
+import { nearest, rowOf, shownOf } from "./state.js";
 import { levelOf, presets, rangeOf } from "./window.js";
 import { fixed, isNamed, memberWords, short } from "./words.js";
 
@@ -32,9 +31,6 @@ export class Tools {
     this.#listen("slice", "input", (value) => this.slice(Number(value)));
     this.#listen("preset", "change", (value) => this.#preset(value));
     for (const id of ["level", "width"]) this.#listen(id, "input", () => this.#window());
-    byId("zoom-in").addEventListener("click", () => this.zoom(1.5));
-    byId("zoom-out").addEventListener("click", () => this.zoom(1 / 1.5));
-    byId("zoom-fit").addEventListener("click", () => this.fit());
     byId("window-reset").addEventListener("click", () => this.#preset("Auto"));
     store.on(["selection", "view"], () => this.render());
     new ResizeObserver(() => this.#curves()).observe(byId("lambda"));
@@ -48,7 +44,8 @@ export class Tools {
   /** Turn a layer on or off. @param {string} layer */
   toggle(layer) {
     if (byId(`show-${layer}`).disabled) return;
-    this.store.show({ [layer]: !this.store.look[layer] });
+    const alone = layer === "compare" ? { planes: false } : {};
+    this.store.show({ ...alone, [layer]: !this.store.look[layer] });
     if (layer === "compare" && this.store.look.compare && !this.store.selected?.other) this.beside();
   }
 
@@ -74,8 +71,10 @@ export class Tools {
   /** Show a slice. @param {number} number */
   slice(number) {
     const entry = this.store.selected;
-    if (!entry?.result) return;
-    entry.slice = Math.min(entry.result.slices - 1, Math.max(0, number));
+    const shown = shownOf(entry);
+    if (!entry || !shown) return;
+    entry.slice = Math.min(shown.slices - 1, Math.max(0, number));
+    entry.isStepped = true;
     this.store.changed("view");
   }
 
@@ -87,27 +86,11 @@ export class Tools {
   /** The next slice to look at, or the one before. @param {number} by 1 or -1 */
   stepLook(by) {
     const entry = this.store.selected;
-    const rows = entry?.result?.rows ?? [];
+    const { rows = [], slices = 0 } = shownOf(entry) ?? {};
     if (!entry || rows.length < 2) return;
-    for (let n = entry.slice + by; n >= 0 && n < rows.length; n += by) if (rows[n].look) return this.slice(n);
+    const looks = new Set(rows.filter((row) => row.look).map((row) => row.slice));
+    for (let n = entry.slice + by; n >= 0 && n < slices; n += by) if (looks.has(n)) return this.slice(n);
   }
-
-  /** One pixel of the image on one of the screen. */
-  full() {
-    const [picture, pane] = [this.viewer.picture(), this.viewer.panes[0]];
-    if (!picture) return;
-    const now = place(this.store.look.view, picture, pane.box).sx / (this.viewer.shown?.step ?? 1);
-    this.zoom(1 / (now * pane.density));
-  }
-
-  /** @param {number} factor */
-  zoom(factor) {
-    const picture = this.viewer.picture();
-    const { view } = this.store.look;
-    if (picture) this.store.show({ view: zoomed(view, factor, null, picture, this.viewer.panes[0].box) });
-  }
-
-  fit = () => this.store.show({ view: { ...FITTED } });
 
   #preset(name) {
     const entry = this.store.selected;
@@ -139,8 +122,11 @@ export class Tools {
     byId("heat").value = look.heat;
     byId("most").value = String(look.most);
     byId("opacity").value = String(Math.round(look.opacity * 100));
-    byId("zoom").textContent = `${Math.round(look.view.zoom * 100)} %`;
     this.#legend();
+    const making = result ? null : (selected?.making ?? null);
+    for (const id of ["lambda-box", "single"]) byId(id).toggleAttribute("hidden", !result);
+    if (selected && making) this.#slices(selected, making);
+    if (selected && making) this.#strip(selected, making);
     if (!selected || !result) return;
     this.#levels(selected, result);
     this.#members(selected, result);
@@ -245,9 +231,14 @@ export class Tools {
     this.drawn = key;
     const curve = { lambdas: result.lambdas, member_names: result.member_names, entropies, weights, member, on };
     if (wide && result.lambdas.length > 1) plot(byId("curve"), curve, wide, (k) => this.member(k));
+    this.#strip(entry, result);
+  }
+
+  /** A volume in one piece has no scores of its slices. */
+  #strip(entry, result) {
     const across = byId("slice").clientWidth;
-    const each = result.slices > 1 && result.rows.length === result.slices;
+    const each = result.slices > 1 && (result.dims === 2 || result.rows.length === result.slices);
     byId("strip").toggleAttribute("hidden", !each);
-    if (across && each) strip(byId("strip"), result.rows, entry.slice, across, (n) => this.slice(n));
+    if (across && each) strip(byId("strip"), result, entry.slice, across, (n) => this.slice(n));
   }
 }

@@ -50,10 +50,11 @@ export function stepOf([height, width], box, zoom, density) {
  * @param {{x: number, y: number} | null} point the middle if null
  * @param {Picture} picture
  * @param {Box} box
+ * @param {number} [least] a small image at its true size is smaller than one that fits
  * @returns {View}
  */
-export function zoomed(view, factor, point, picture, box) {
-  const zoom = clamp(view.zoom * factor, 1, MOST);
+export function zoomed(view, factor, point, picture, box, least = 1) {
+  const zoom = clamp(view.zoom * factor, Math.min(1, view.zoom, least), MOST);
   if (zoom === 1) return { ...FITTED };
   const before = place(view, picture, box);
   const at = point ?? { x: box.width / 2, y: box.height / 2 };

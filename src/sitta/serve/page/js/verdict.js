@@ -1,7 +1,7 @@
 /** The verdict on a result: expected Dice, what the notes say, what one click can do. Pure but for elements. */
 
 import { make } from "./dom.js";
-import { count, fixed, sizeWords, structureOf } from "./words.js";
+import { count, fixed, isBlind, named, sizeWords, structureOf } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
 /** @typedef {import("./state.js").Row} Row */
@@ -11,6 +11,7 @@ const HEADS = {
   check: "Look at this one",
   fine: "No warning sign; not checked by a person",
 };
+const BLIND = "Not judged: look at it yourself"; // one member and no calibration: no sign either way
 const DECIDED = { accept: "Accepted by a person", "needs-fix": "Needs fix, says a person", reject: "Rejected by a person" };
 
 /** What a click on a remedy sends along with the image. */
@@ -41,7 +42,8 @@ function expected(result, row) {
   const structure = structureOf(result);
   if (!words) {
     const title = "Without a calibration, scores cannot be turned into an expected Dice.";
-    return [make("p.dice", { title }, make("b", {}, "Not calibrated"), ` · doubt ${fixed(row.doubt, 2)}`)];
+    const told = isBlind(result, row) ? "a single member has nothing to compare with" : `doubt ${fixed(row.doubt, 2)}`;
+    return [make("p.dice", { title }, make("b", {}, "Not calibrated"), ` · ${told}`)];
   }
   const within = words.range && `, most likely between ${words.range.replace(" to ", " and ")}`;
   return [
@@ -60,7 +62,8 @@ function scope(rows, row) {
 
 /** The verdict in a line, for a phone. @param {Result} result @param {Row} row @param {string} kind */
 export function lineOf(result, row, kind) {
-  const head = { stop: "Stop", check: "Look at this one", fine: "No warning sign" }[kind];
+  const fine = isBlind(result, row) ? "Not judged" : "No warning sign";
+  const head = { stop: "Stop", check: "Look at this one", fine }[kind];
   const dice = expectedWords(row);
   return `${structureOf(result)}: ${head} · ${dice ? `expected Dice ${dice.dice}` : "not calibrated"}`;
 }
@@ -78,16 +81,19 @@ export function verdict(result, row, about, { decision, rerun }) {
   const button = (text, patch) => make("button.remedy", { type: "button", click: () => rerun(patch) }, text);
   const told = row.notes.map((code) => {
     const remedy = REMEDIES[about.remedy?.[code]];
-    const advice = make("small", {}, about.advice[code] ?? "");
-    return make(`li.${about.severity[code] ?? "check"}`, { title: code }, about.notes[code] ?? code, " ", advice,
+    const text = named(about.advice[code] ?? "", result);
+    const advice = !text.startsWith("Nothing") && make("small", {}, text);
+    return make(`li.${about.severity[code] ?? "check"}`, { title: code }, named(about.notes[code] ?? code, result), " ", advice,
       remedy ? button(remedy.text, remedy.patch) : null);
   });
   const read = [result.invert && "inverted", result.rotate && `turned by ${result.rotate}°`].filter(Boolean);
+  const sign = isBlind(result, row) ? BLIND : decision ? "No warning sign" : HEADS.fine;
+  const head = kind === "fine" ? sign : HEADS[kind];
   const mark = { stop: "×", check: "!", fine: "–" }[kind];
   return {
     kind,
     parts: [
-      make("h3", {}, make("span.mark", { "aria-hidden": "true" }, mark), kind === "fine" && decision ? "No warning sign" : HEADS[kind]),
+      make("h3", {}, make("span.mark", { "aria-hidden": "true" }, mark), head),
       decision && make(`p.person.${decision}`, {}, DECIDED[decision]),
       ...expected(result, row),
       make("p", {}, sizeWords(result, row)),

@@ -1,6 +1,6 @@
 /** One pane: an image with its maps and outlines, drawn on a canvas at the screen's resolution. */
 
-import { DASHES, heat, outlineColour } from "./colours.js";
+import { heat, strokes } from "./colours.js";
 import { difference, outlines } from "./outline.js";
 import { nearest } from "./state.js";
 import { brush, paint, ruler, sheet } from "./over.js";
@@ -52,7 +52,7 @@ export function memberOf(members, number) {
   const { width, height, depth } = members;
   let all = split.get(members.values);
   if (!all) {
-    const cut = (_, k) => members.values.slice(k * width * height, (k + 1) * width * height);
+    const cut = (_, k) => members.values.subarray(k * width * height, (k + 1) * width * height);
     split.set(members.values, (all = Array.from({ length: depth }, cut)));
   }
   return { values: all[Math.min(number, all.length - 1)], width, height, depth: 1 };
@@ -166,14 +166,11 @@ export class Pane {
     pen.lineJoin = "round";
     for (const [label, loops] of loopsOf(map.values, map.width, map.height)) {
       const path = this.#path(loops, at);
-      pen.setLineDash(DASHES[kind]);
-      pen.lineCap = kind === "member" ? "round" : "butt";
-      pen.strokeStyle = "rgb(0 0 0 / 0.65)"; // a dark rim keeps it legible on bright tissue
-      pen.lineWidth = 4;
-      pen.stroke(path);
-      pen.strokeStyle = outlineColour(kind, label, classes);
-      pen.lineWidth = kind === "member" ? 2.5 : 2;
-      pen.stroke(path);
+      for (const { colour, width, dash, cap } of strokes(kind, label, classes)) {
+        pen.setLineDash(dash);
+        Object.assign(pen, { strokeStyle: colour, lineWidth: width, lineCap: cap });
+        pen.stroke(path);
+      }
     }
   }
 

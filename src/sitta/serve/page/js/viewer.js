@@ -3,7 +3,8 @@
 import { ApiError } from "./api.js";
 import { byId, fill } from "./dom.js";
 import { choiceOf } from "./review.js";
-import { nearest, rowOf } from "./state.js";
+import { diceOf, holdsAll, maskKind, membersKind, needed, ratioOf, sameShape } from "./layers.js";
+import { nearest, shownOf } from "./state.js";
 import { stepOf } from "./transform.js";
 import { Pane } from "./view.js";
 import { presets } from "./window.js";
@@ -12,40 +13,6 @@ import { memberWords, methodWords } from "./words.js";
 /** @typedef {import("./state.js").Result} Result */
 /** @typedef {import("./view.js").Scene} Scene */
 
-const AHEAD = 64 * 1024 * 1024; // bytes of members: larger images are fetched when they are asked for
-
-/** Height by width of a pixel. @param {Result} result */
-export function ratioOf(result) {
-  const [high, wide] = result.spacing?.slice(-2) ?? [1, 1];
-  return high > 0 && wide > 0 ? high / wide : 1;
-}
-
-/** Which raw slices a pane needs. */
-function needed(result, look, mask, step = 1) {
-  const kinds = ["image", mask];
-  if (look.source && result.source_member !== null) kinds.push("source");
-  if (look.members && result.lambdas.length > 1) kinds.push("members");
-  if (look.heat) kinds.push(look.heat);
-  return step > 1 ? kinds.map((kind) => `${kind}&step=${step}`) : kinds;
-}
-
-/** The expected Dice of a slice for a caption; nothing where it is not known. */
-function diceOf(result, slice) {
-  const dice = rowOf(result, slice).expected_dice;
-  return typeof dice === "number" && ` · expected Dice ${dice.toFixed(2)}`;
-}
-
-/** What to ask the service for to get the mask of a choice. @param {import("./state.js").Said} said */
-export function maskKind({ mask, threshold }, version = 0) {
-  const parts = ["mask", mask !== "adapted" && `mask=${encodeURIComponent(mask)}`];
-  parts.push(threshold !== null && `threshold=${threshold}`, mask === "corrected" && `version=${version}`);
-  return parts.filter(Boolean).join("&");
-}
-
-/** Whether two results can be compared pixel by pixel; models may cut a volume in other ways. */
-export function sameShape(one, other) {
-  return Boolean(one && other) && String(one.shape) === String(other.shape);
-}
 
 /** Both panes, and what they wait for. */
 export class Viewer {
@@ -67,6 +34,8 @@ export class Viewer {
     this.whole = false; // every pixel is needed, whatever the screen can show
     this.step = 1;
     this.turn = 0;
+    /** Is called after something was drawn. */
+    this.painted = () => undefined;
     store.on(["selection", "view"], () => this.refresh());
     const watcher = new ResizeObserver(() => this.paint());
     for (const pane of this.panes) watcher.observe(pane.canvas);
@@ -86,14 +55,10 @@ export class Viewer {
     const entry = this.store.selected;
     const results = this.results();
     this.#captions(results);
-    if (!entry?.result) {
-      this.turn++;
-      this.scenes = [null, null];
-      this.paint();
-      return;
-    }
+    if (!entry?.result) return this.#made(entry);
     const turn = ++this.turn;
     const slice = entry.slice;
+    this.slices.renew();
     this.step = this.#step(entry);
     const wanted = results.map((result, i) => (result ? needed(result, this.store.look, this.#mask(entry, i), this.step) : []));
     if (this.#compose(entry, results, wanted)) return;
@@ -109,6 +74,28 @@ export class Viewer {
     this.#ahead(entry);
   }
 
+  /** What is there of a result that is being made: its image, and outlines of slices that are done. */
+  async #made(entry) {
+    const turn = ++this.turn;
+    const making = entry?.making;
+    this.scenes = this.shown?.entry === entry && making ? this.scenes : [null, null];
+    this.paint();
+    if (!making) return;
+    const { slice } = entry;
+    this.step = this.#step(entry);
+    const isDone = making.rows.some((row) => row.slice === slice);
+    const kinds = ["image", ...(isDone ? ["draft", ...(making.source ? ["draft-source"] : [])] : [])];
+    const loads = kinds.map((kind) => this.slices.get(making, this.#stepped(kind), slice));
+    const raws = await Promise.all(loads).catch(() => null); // when it is done, these are gone
+    if (!raws || turn !== this.turn) return;
+    const [image, mask, source] = raws;
+    const none = { ...image, values: new Uint8Array(image.width * image.height), depth: 1 };
+    const raw = { image, mask: mask ?? none, source: this.store.look.source ? source : null };
+    this.scenes = [{ ...this.#scene(entry, making, raw), heat: null }, null];
+    this.shown = { entry, slice, results: [making, null], step: this.step, isOutlined: isDone };
+    this.paint();
+  }
+
   /** The chosen mask of this result; the adapted one of what it is compared with. */
   #mask(entry, pane = 0) {
     return pane ? "mask" : maskKind(choiceOf(entry), entry.corrections ?? 0);
@@ -119,7 +106,7 @@ export class Viewer {
     if (this.whole) return 1;
     this.panes[0].resize();
     const { box, density } = this.panes[0];
-    return stepOf(entry.result.shape.slice(-2), box, this.store.look.view.zoom, density ?? 1);
+    return stepOf(shownOf(entry).shape.slice(-2), box, this.store.look.view.zoom, density ?? 1);
   }
 
   #stepped(kind) {
@@ -149,6 +136,7 @@ export class Viewer {
       const found = wanted[i].map((kind) => [kind, this.slices.here(result, kind, entry.slice)]);
       const raw = Object.fromEntries(found.map(([kind, one]) => [kind.split("&step")[0], one]));
       raw.mask = raw[wanted[i][1].split("&step")[0]];
+      if (this.store.look.members && result.lambdas.length > 1) raw.members = raw[membersKind(result, this.store.look, this.step)];
       const other = masks[i] && this.slices.here(masks[i], this.#stepped(i ? this.#mask(entry) : "mask"), entry.slice);
       if (found.some(([, one]) => !one) || (masks[i] && !other)) return undefined;
       return { ...this.#scene(entry, result, raw), other };
@@ -177,6 +165,8 @@ export class Viewer {
       marks: result.marks ?? null,
       millimetres: ["nifti", "dicom"].includes(result.kind) ? (result.spacing?.at(-1) ?? null) : null,
       columns: result.shape.at(-1) ?? 1,
+      region: result.region ?? null,
+      cross: this.store.look.planes ? (entry.cross ?? null) : null,
     };
   }
 
@@ -190,7 +180,7 @@ export class Viewer {
       byId(id).hidden = !two;
       if (results[i]) fill(byId(id), methodWords(results[i], this.store.about.methods), lambdas[i], diceOf(results[i], this.store.selected?.slice ?? 0));
     }
-    if (awaited) fill(byId("caption-other"), `${awaited}: running…`);
+    if (awaited) fill(byId("caption-other"), `${this.store.title(awaited)}: running…`);
   }
 
   /** Which member each pane shows, if it is not the same in both: their grids may differ. */
@@ -205,8 +195,7 @@ export class Viewer {
   #ahead(entry) {
     const { result, slice } = entry;
     const quiet = (kind, at) => this.slices.get(result, kind, at).catch(() => undefined);
-    const bytes = result.lambdas.length * result.shape.slice(-2).reduce((a, b) => a * b, 1);
-    if (bytes > AHEAD || this.step > 1) return;
+    if (!holdsAll(result) || this.step > 1) return; // larger ones are fetched when they are asked for
     if (result.lambdas.length > 1) quiet("members", slice);
     for (const at of [slice + 1, slice - 1]) {
       if (at < 0 || at >= result.slices) continue;
@@ -224,7 +213,10 @@ export class Viewer {
       this.panes.forEach((pane, i) => pane.draw(i ? other : drawing, this.store.look));
       const drawn = this.scenes[0] ? this.shown : null;
       const canvas = this.panes[0].canvas;
-      canvas.dataset.drawn = drawn ? `${drawn.results[0]?.id}/${drawn.slice}` : "";
+      this.painted();
+      const isMade = Boolean(drawn?.entry.result);
+      canvas.dataset.drawn = drawn && isMade ? `${drawn.results[0]?.id}/${drawn.slice}` : "";
+      canvas.dataset.making = drawn && !isMade ? `${drawn.slice}/${drawn.isOutlined ? "outlined" : "image"}` : "";
     });
   }
 

@@ -8,6 +8,7 @@ const LINE = 40; // height of the curve of the entropies
 const GAP = 12;
 const BARS = 30; // height of the weights
 export const HEIGHT = TOP + LINE + GAP + BARS + 2;
+const STRIP = 30; // height of the strip of a volume
 const EDGE = 10; // half a thumb of the slider: its ends lie this far inside
 
 /** Where member k of n stands, as the thumb of a range does. */
@@ -105,30 +106,37 @@ export function table({ lambdas, member_names, entropies, weights, areas, source
   );
 }
 
+/** How good a slice is expected to be. @param {number} dice */
+const grade = (dice) => (dice >= 0.9 ? "high" : dice >= 0.75 ? "middle" : "low");
+
 /**
- * Doubt of each slice of a volume, as a strip above its slider.
+ * Expected Dice of each slice of a volume, as a strip above its slider; doubt if it is not known.
  * @param {SVGElement} svg
- * @param {import("./state.js").Row[]} rows
+ * @param {{rows: import("./state.js").Row[], slices: number}} result some rows may not be there yet
  * @param {number} slice
  * @param {number} width
  * @param {(slice: number) => void} choose
  */
-export function strip(svg, rows, slice, width, choose) {
-  const n = rows.length;
-  const known = rows.every((row) => typeof row.expected_dice === "number");
-  const worry = (row) => (known ? 1 - row.expected_dice : row.doubt);
-  const most = Math.max(...rows.map(worry), 0.25);
+export function strip(svg, { rows, slices: n }, slice, width, choose) {
+  const known = rows.length > 0 && rows.every((row) => typeof row.expected_dice === "number");
+  const most = Math.max(...rows.map((row) => row.doubt ?? 0), 0.25);
   const wide = Math.max(1, Math.min(2 * EDGE, ((width - 2 * EDGE) / Math.max(1, n - 1)) * 0.7));
-  svg.setAttribute("viewBox", `0 0 ${width} 22`);
   const looks = rows.filter((row) => row.look).length;
-  svg.setAttribute("aria-label", `${known ? "Expected Dice" : "Doubt"} of ${n} slices; ${looks} to look at.`);
-  fill(
-    svg,
-    ...rows.map((row, k) => {
-      const high = Math.max(1.5, (20 * worry(row)) / most);
-      const kind = `rect.slice${row.look ? ".look" : ""}${k === slice ? ".on" : ""}`;
-      const box = { x: across(k, n, width) - wide / 2, y: 22 - high, width: wide, height: high };
-      return draw(kind, { ...box, click: () => choose(k) });
-    }),
-  );
+  const of = rows.length < n ? `${rows.length} of ${n} slices so far` : `${n} slices`;
+  const name = known ? "Expected Dice" : "Doubt";
+  svg.setAttribute("viewBox", `0 0 ${width} ${STRIP}`);
+  svg.setAttribute("aria-label", `${name} of ${of}; ${looks} to look at.`);
+  const bySlice = new Map(rows.map((row) => [row.slice, row]));
+  const bar = (k) => {
+    const row = bySlice.get(k);
+    const share = !row ? 0 : known ? row.expected_dice : (row.doubt ?? 0) / most;
+    const high = Math.max(1.5, (STRIP - 4) * share);
+    const kinds = [row ? "" : ".open", known && row ? `.${grade(row.expected_dice)}` : "", row?.look ? ".look" : "", k === slice ? ".on" : ""];
+    const words = row ? `${name.toLowerCase()} ${fixed(known ? row.expected_dice : row.doubt, 2)}` : "not done yet";
+    const box = { x: across(k, n, width) - wide / 2, y: STRIP - 2 - high, width: wide, height: high };
+    return draw(`rect.slice${kinds.join("")}`, { ...box, click: () => choose(k) },
+      draw("title", {}, `Slice ${k + 1}: ${words}${row?.look ? ", look at it" : ""}`));
+  };
+  const here = { x1: across(slice, n, width) - wide / 2, x2: across(slice, n, width) + wide / 2, y1: STRIP - 0.5, y2: STRIP - 0.5 };
+  fill(svg, ...Array.from({ length: n }, (_, k) => bar(k)), draw("line.here", here));
 }

@@ -106,3 +106,16 @@ export function outlineColour(kind, label, classes) {
   if (kind === "mask") return own;
   return kind === "source" ? mix(own, "#ffffff", 0.6) : mix(own, "#ff2fb9", 0.45);
 }
+
+/**
+ * The lines of an outline, from the lowest: a dark rim keeps it legible on bright tissue.
+ * @param {"source" | "mask" | "member"} kind
+ * @param {number} label from 1 on
+ * @param {number} classes how many there are
+ * @returns {Array<{colour: string, width: number, dash: number[], cap: "round" | "butt"}>}
+ */
+export function strokes(kind, label, classes) {
+  const line = { dash: DASHES[kind], cap: /** @type {"round" | "butt"} */ (kind === "member" ? "round" : "butt") };
+  const rim = { ...line, colour: "rgb(0 0 0 / 0.65)", width: 4 };
+  return [rim, { ...line, colour: outlineColour(kind, label, classes), width: kind === "member" ? 2.5 : 2 }];
+}

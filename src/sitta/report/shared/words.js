@@ -18,10 +18,11 @@ export const short = (value) => String(Number(Number(value).toPrecision(4)));
  * @param {{name: string, settings: {name: string, title: string}[]}[]} methods as the service lists them
  */
 export function methodWords({ model, method, settings }, methods) {
-  const all = methods.find(({ name }) => name === method)?.settings ?? [];
+  const known = methods.find(({ name }) => name === method);
+  const all = known?.settings ?? [];
   const given = all.filter(({ name }) => settings[name] !== undefined && settings[name] !== null);
   const told = given.map(({ name, title }) => `${title} ${[settings[name]].flat().join(", ")}`);
-  return [method, ...told, model].join(" · ");
+  return [known?.title || method, ...told, model].join(" · ");
 }
 
 /** What is said about the size and origin of an image. */
@@ -35,6 +36,12 @@ export function factsOf(result) {
 /** Whether a score compares members, and there is but one: it looks certain and says nothing. */
 export const isAlone = ({ compares }, { lambdas }) => Boolean(compares) && lambdas.length < 2;
 
+/** Whether nothing speaks for or against a mask: one member, and no calibration. */
+export const isBlind = ({ lambdas }, row) => lambdas?.length === 1 && typeof row.expected_dice !== "number";
+
+/** A score that says nothing of this result. @param {any} score @param {any} result @param {any} row */
+export const isMute = (score, result, row) => isAlone(score, result) || (score.name === "doubt" && isBlind(result, row));
+
 /**
  * A score of a row, after that of the unadapted model if there is one.
  * @param {import("./state.js").Score} score
@@ -42,11 +49,12 @@ export const isAlone = ({ compares }, { lambdas }) => Boolean(compares) && lambd
  */
 export function scoreWords({ name, before, unit, digits, unknown, ends = [] }, row) {
   const words = (value) => {
-    if (value === null) return unknown;
+    if (value === null || value === undefined) return unknown; // older records lack newer scores
     return `${(unit === "%" ? 100 * value : value).toFixed(digits)} ${unit}`.trimEnd();
   };
-  const known = before && row[before] !== null;
-  const range = ends.length && row[name] !== null ? ` (${ends.map((end) => words(row[end])).join(" to ")})` : "";
+  const has = (key) => row[key] !== null && row[key] !== undefined;
+  const known = before && has(before);
+  const range = ends.length && has(name) ? ` (${ends.map((end) => words(row[end])).join(" to ")})` : "";
   return (known ? `${words(row[before])} → ` : "") + words(row[name]) + range;
 }
 
@@ -58,7 +66,10 @@ export function structureOf({ classes }) {
 
 /** Title of a score of a result: it names the structure. @param {{title: string}} score */
 export const titleOf = ({ title }, result) =>
-  result.classes.length === 1 ? title.replace("Foreground", structureOf(result)) : title;
+  result.classes.length ? title.replace("Foreground", structureOf(result)) : title;
+
+/** A declared sentence about an image: it names the structure. @param {string} text */
+export const named = (text, result) => text.replace(/\bforeground\b/g, structureOf(result).toLowerCase() || "foreground");
 
 const SIZED = ["nifti", "dicom"]; // formats whose spacing is that of the patient
 
