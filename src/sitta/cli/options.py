@@ -111,6 +111,19 @@ def scaling(text: str) -> dict[str, Any]:
     return parse("Preprocess", {"scale": kind, **_pairs(words)}, Preprocess)
 
 
+def factory_arguments(words: list[str]) -> dict[str, Any]:
+    """NAME=VALUE for a factory: values as TOML has them (32, true, [1, 2]), else text."""
+    import tomllib
+
+    values: dict[str, Any] = {}
+    for name, text in _pairs(words).items():
+        try:
+            values[name] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            values[name] = text
+    return values
+
+
 def numbers(text: str | None, kind: Callable[[str], Any]) -> tuple[Any, ...] | None:
     """128x128 as (128, 128)."""
     if text is None:

@@ -75,7 +75,17 @@ def load_model(
     The changes are those of its preprocessing; ``reading`` replaces ``output``, ``activation`` and
     ``thresholds`` of its profile. A graph uses all cores, unless it is told how many threads.
     """
-    profile = find_profile(name, weights)
+    return load_profile(name, find_profile(name, weights), changes, threads, reading)
+
+
+def load_profile(
+    name: str,
+    profile: Profile,
+    changes: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    reading: Mapping[str, Any] | None = None,
+) -> Loaded:
+    """As ``load_model``, by a profile in place of a name."""
     changes = {"preprocess": changes or None, **(reading or {})}
     if profile.onnx:
         return _graph(name, profile, changes, threads)

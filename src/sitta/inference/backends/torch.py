@@ -74,7 +74,8 @@ def from_factory(
         raise InvalidSetting(
             f"{name} cannot be called {how} ({error}).",
             allowed=FACTORY,
-            fix="name its arguments in a profile: sitta profile new",
+            fix='arguments = { name = value } under [model] of a profile; sitta profile new writes '
+            "one (--argument NAME=VALUE)",
         ) from error
     try:
         model = factory(**copy.deepcopy(dict(arguments)))

@@ -188,4 +188,5 @@ def _mismatch(path: Path, tensors: Tensors, model: nn.Module) -> UnsupportedMode
 
 def _first(keys: Sequence[str]) -> str:
     shown = [key if len(key) <= 120 else f"{key[:117]}..." for key in keys[:SHOWN]]
-    return ", ".join([*shown, *(["..."] if len(keys) > SHOWN else [])])
+    more = [f"and {len(keys) - SHOWN} more"] if len(keys) > SHOWN else []
+    return ", ".join([*shown, *more])
