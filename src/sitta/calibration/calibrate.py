@@ -18,6 +18,7 @@ from sitta.adaptation.base import Method
 from sitta.adaptation.source import Source
 from sitta.calibration.expected_dice import FEWEST, fit_dice
 from sitta.calibration.inputs import fit_inputs
+from sitta.calibration.journal import Journal
 from sitta.calibration.shifts import framed, shifted
 from sitta.core.calibrated_statistics import calibrated_layers, measure_statistics
 from sitta.core.census import census
@@ -67,6 +68,7 @@ def calibrate(
     public: bool = False,
     seed: int = 0,
     watch: Watch = lambda done, total: None,
+    journal: Journal | None = None,
     **settings: Any,
 ) -> Calibration:
     """What a model looks like on images of its own domain, for ``sitta.Adapt`` and expected Dice.
@@ -83,6 +85,7 @@ def calibrate(
             kept, since they could show a person; their mean image never is.
         seed: Of the synthetic shifts.
         watch: Is told how many images are done, and of how many.
+        journal: A file that keeps what is done, from which a calibration that was stopped goes on.
         **settings: ``output`` and ``activation``, as for any method.
 
     Example:
@@ -117,7 +120,9 @@ def calibrate(
         start = replace(start, statistics=statistics)
     mixes = bool(census(model).mixable)
     method = Adapt(model, profile=start, **settings) if mixes else Source(model, **settings)
-    looks = list(_looks(method, start, images, references, owners, seed, watch))
+    if journal is not None:
+        journal.open(start.weights, images, references, safe, seed, _copies(images), settings)
+    looks = list(_looks(method, start, images, references, owners, seed, watch, journal))
     return _concluded(start, looks)
 
 
@@ -205,17 +210,45 @@ def _looks(
     owners: Sequence[str],
     seed: int,
     watch: Watch,
+    journal: Journal | None,
 ) -> Iterator[_Look]:
-    """Every image as it is and shifted, predicted and compared."""
-    copies = int(np.clip(SHIFTED // len(images), *PER_IMAGE))
+    """Every image as it is and shifted, predicted and compared; or as the journal has it."""
+    copies = _copies(images)
     areas = references.flatten(2).float().mean(dim=2).median(dim=0).values.tolist()
     watch(0, len(images))
-    for i, (image, reference) in enumerate(zip(images, references, strict=True)):
-        yield _look(adapt(image[None]).record, start, reference, owners[i], (), areas)
-        for copy in range(copies):
-            one, moved, kinds = shifted(image, reference, (seed * 1009 + i) * 101 + copy)
-            yield _look(adapt(one[None]).record, start, moved, owners[i], kinds, areas)
+    for i, (image, reference, owner) in enumerate(zip(images, references, owners, strict=True)):
+        kept = None if journal is None else journal.looks(i)
+        if kept is not None:
+            yield from (_Look(owner, **{**x, "kinds": tuple(x["kinds"])}) for x in kept)
+        else:
+            seeds = [(seed * 1009 + i) * 101 + copy for copy in range(copies)]
+            looks = list(_at(adapt, start, image, reference, owner, seeds, areas))
+            if journal is not None:  # without the owner: it may be a person's name
+                rows = [{k: v for k, v in vars(x).items() if k != "owner"} for x in looks]
+                journal.add(i, rows)
+            yield from looks
         watch(i + 1, len(images))
+
+
+def _at(
+    adapt: Method,
+    start: Calibration,
+    image: Tensor,
+    reference: Tensor,
+    owner: str,
+    seeds: Sequence[int],
+    areas: Sequence[float],
+) -> Iterator[_Look]:
+    """One image as it is, and shifted once for each seed."""
+    yield _look(adapt(image[None]).record, start, reference, owner, (), areas)
+    for seed in seeds:
+        one, moved, kinds = shifted(image, reference, seed)
+        yield _look(adapt(one[None]).record, start, moved, owner, kinds, areas)
+
+
+def _copies(images: Tensor) -> int:
+    """Shifted copies of each image."""
+    return int(np.clip(SHIFTED // len(images), *PER_IMAGE))
 
 
 def _look(

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from sitta.calibration.calibrate import MOST, calibrate
+from sitta.calibration.journal import Journal
 from sitta.data.detect import stem
 from sitta.data.domains import subject_of
 from sitta.data.images import read, read_mask
@@ -44,9 +45,17 @@ def calibrate_folder(
     *,
     public: bool = False,
     watch: Watch = lambda done, total: None,
+    meet: Callable[[torch.Tensor], None] = lambda images: None,
+    journal: Path | None = None,
 ) -> Calibration:
-    """The calibration of a model from a folder of images, with or without masks of their names."""
+    """The calibration of a model from a folder of images, with or without masks of their names.
+
+    ``meet`` is given the images before anything is computed, to refuse what cannot go well. The
+    journal is a file that is kept until the calibration is done; with it, one that was stopped goes
+    on.
+    """
     found = read_folder(preprocess, images, masks, len(classes) + 1)
+    meet(found.images)
     return calibrate(
         model,
         found.images,
@@ -55,6 +64,7 @@ def calibrate_folder(
         classes=classes,
         public=public,
         watch=watch,
+        journal=None if journal is None else Journal(journal),
     )
 
 

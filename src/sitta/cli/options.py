@@ -96,6 +96,14 @@ def reading(output: Text, activation: Text, threshold: Text) -> dict[str, Any]:
     return {**told, "thresholds": cuts} if cuts else told
 
 
+def replacing(
+    weights: Path | None, changes: dict[str, Any], reading: dict[str, Any]
+) -> dict[str, Any]:
+    """What goes before a profile, as keywords of ``load_model``; empty if nothing does."""
+    told = {"changes": changes, "reading": reading}
+    return given(weights=weights) | {name: value for name, value in told.items() if value}
+
+
 def key_or_index(output: Text) -> str | int | None:
     """An index if it is a number."""
     whole = output is not None and output.lstrip("-").isdecimal()

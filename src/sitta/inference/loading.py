@@ -203,8 +203,22 @@ def _finished(
         card = {**(own if isinstance(own, dict) else {}), **card_of_profile(profile)}
         for one in (model, unwrap(model)):  # of a wrapper, what is inside is asked
             one.profile, one.card = profile, card  # type: ignore[assignment]  # plain attributes
+        _require_own_calibration(name, model, profile)
     inputs = profile.preprocess or Preprocess()
     classes = profile.names or UNNAMED
     if classes == UNNAMED:
         classes = (STRUCTURES.get(profile.source.split("/")[0], UNNAMED[0]),)
     return Loaded(name, model, inputs, classes, digest, runtime, settings or {}, profile)
+
+
+def _require_own_calibration(name: str, model: nn.Module, profile: Profile) -> None:
+    """Refuse what was learnt of other weights: it would say nothing true of these."""
+    if profile.calibration is None:
+        return
+    from sitta.calibration.calibrate import fingerprint
+
+    if profile.calibration.get("weights") not in (None, fingerprint(model)):
+        raise UnsupportedModel(
+            f"The calibration of {name} was made with other weights.",
+            fix="calibrate again (sitta calibrate), or leave calibration out of the profile",
+        )

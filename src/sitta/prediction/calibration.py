@@ -133,7 +133,12 @@ def calibration_from(given: Any) -> Calibration | None:
     if isinstance(given, str | Path):
         text = Path(given).read_text("utf-8")
         held = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
-        return Calibration.from_dict(held.get("calibration", held), str(given))
+        if "profile" in held and "calibration" not in held:
+            raise InvalidSetting(f"{given} is not calibrated.", fix=CALIBRATE_AGAIN)
+        inside = held.get("calibration", held)
+        if isinstance(inside, str):  # a profile, which names the file beside it
+            return calibration_from(Path(given).with_name(inside))
+        return Calibration.from_dict(inside, str(given))
     held = given if isinstance(given, Mapping) else given.calibration
     return None if held is None else Calibration.from_dict(held)
 

@@ -189,6 +189,7 @@ def _answer(
         "shown": shown,
         "dims": dims,
         "classes": list(done.names(loaded.classes)),
+        "colours": [one.colour for one in loaded.profile.classes],
         **{name: record[name] for name in kept},
         "intensity": _intensity(arrays["image"]),
         "look": any(looks),

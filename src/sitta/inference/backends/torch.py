@@ -74,7 +74,7 @@ def from_factory(
         raise InvalidSetting(
             f"{name} cannot be called {how} ({error}).",
             allowed=FACTORY,
-            fix='arguments = { name = value } under [model] of a profile; sitta profile new writes '
+            fix="arguments = { name = value } under [model] of a profile; sitta profile new writes "
             "one (--argument NAME=VALUE)",
         ) from error
     try:

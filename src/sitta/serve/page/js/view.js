@@ -24,6 +24,7 @@ import { render } from "./window.js";
  * @property {number} [columns] of the file: those that are shown may be fewer
  * @property {any} [draft] a mask that is being drawn, with its brush
  * @property {number} classes
+ * @property {(string | null)[]} [colours] of the classes
  * @property {{low: number, high: number}} window
  */
 
@@ -140,11 +141,11 @@ export class Pane {
       const changed = this.#changes(scene.mask.values, scene.other.values);
       this.#hatch(pen, loopsOf(changed, width, height).get(1) ?? [], at);
     }
-    if (look.mask) this.#outline(pen, "mask", scene.mask, scene.classes, at);
-    if (scene.source) this.#outline(pen, "source", scene.source, scene.classes, at);
+    if (look.mask) this.#outline(pen, "mask", scene.mask, scene, at);
+    if (scene.source) this.#outline(pen, "source", scene.source, scene, at);
     if (scene.members) {
       const member = memberOf(scene.members, nearest(scene.lambdas, look));
-      this.#outline(pen, "member", member, scene.classes, at);
+      this.#outline(pen, "member", member, scene, at);
     }
     pen.restore();
   }
@@ -162,7 +163,7 @@ export class Pane {
     return path;
   }
 
-  #outline(pen, kind, map, classes, at) {
+  #outline(pen, kind, map, { classes, colours }, at) {
     pen.lineJoin = "round";
     for (const [label, loops] of loopsOf(map.values, map.width, map.height)) {
       const path = this.#path(loops, at);
@@ -171,7 +172,7 @@ export class Pane {
       pen.strokeStyle = "rgb(0 0 0 / 0.65)"; // a dark rim keeps it legible on bright tissue
       pen.lineWidth = 4;
       pen.stroke(path);
-      pen.strokeStyle = outlineColour(kind, label, classes);
+      pen.strokeStyle = outlineColour(kind, label, classes, colours);
       pen.lineWidth = kind === "member" ? 2.5 : 2;
       pen.stroke(path);
     }
