@@ -29,12 +29,12 @@ def deep(x):
     return F.interpolate(x[..., ::8, ::8], scale_factor=8) + 0 * x  # sides in multiples of 8
 
 
-def met(then, outputs=1, side=32, channels=1, scale=1.0, **profile):
+def met(then, outputs=1, side=32, channels=1, scale=1.0, sides=None, **profile):
     told = Profile(factory="nets:net", preprocess=Preprocess(channels=channels), **profile)
     net = Says(then, outputs).eval()
     loaded = Loaded("x", net, told.preprocess, told.names or ("foreground",), "", profile=told)
-    values = np.random.default_rng(0).random((1, channels, side, side)).astype(np.float32)
-    return first_contact(loaded, scale * values)
+    values = np.random.default_rng(0).random((1, channels, *(sides or (side, side))))
+    return first_contact(loaded, scale * values.astype(np.float32), told.window)
 
 
 def classes(count):
@@ -57,7 +57,20 @@ WRONG = {
     "not finite": ((lambda x: x / 0,), {}, "not finite"),
     "size": ((lambda x: x[..., ::2, ::2],), {}, "another size.*Allowed: 32 x 32. Got: 16 x 16"),
     "classes": ((lambda x: x, 3), {"classes": classes(3)}, "3 channels.*background.*Allowed: 2"),
-    "several": ((lambda x: (x, x),), {}, "output"),
+    "several": (
+        (lambda x: (x[..., ::2, ::2], x),),
+        {},
+        r"several things.*0: 1 x 16 x 16.*1: 1 x 32 x 32.*output = 1 under .*--output 1",
+    ),
+    "several by name": ((lambda x: {"out": x},), {}, r'output = "out" under .*--output out'),
+    "nothing": ((lambda x: None,), {}, "several things.*NoneType"),
+    "no such output": ((lambda x: {"out": x},), {"output": "uot"}, "output='uot' is not in.*out"),
+    "window": ((lambda x: x,), {"window": (8, 8, 8)}, "one number a side.*Allowed: 2"),
+    "dimensions": (
+        (lambda x: x,),
+        {"sides": (8, 8, 8)},
+        r"images of 2 dimensions.*dims = 2 under .*--dims 2",
+    ),
     "a failure": ((lambda x: x.nonsense(),), {}, "fails on an image of 32 x 32.*nonsense"),
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sitta.core.activations import ACTIVATIONS, INSIDE
 from sitta.data.image import Array
-from sitta.errors import SittaError, UnsupportedModel, is_out_of_memory
+from sitta.errors import InvalidSetting, SittaError, UnsupportedModel, is_out_of_memory
 from sitta.inference.backends.onnx import Graph
 from sitta.inference.loading import Loaded
 
@@ -34,6 +34,10 @@ def first_contact(
     warnings = _about_inputs(loaded, values)
     if isinstance(loaded.model, Graph) or not loaded.profile.factory:
         return warnings
+    if window and len(window) != values.ndim - 2:
+        raise InvalidSetting(
+            "A window needs one number a side.", allowed=str(values.ndim - 2), got=str(window)
+        )
     part = values[:1, :, *(slice(0, n) for n in window)] if window else values[:1]
     try:
         _check_output(loaded, part)
@@ -84,6 +88,8 @@ def _check_output(loaded: Loaded, values: Array) -> None:
         if is_out_of_memory(error):
             raise
         raise _failed(loaded, image, error) from error
+    if loaded.profile.output is None and not isinstance(raw, torch.Tensor):
+        raise _several(raw)
     chosen = logits_of(raw, loaded.profile.output, image.shape)
     _check_sides(image, chosen)
     if not torch.isfinite(chosen).all() and float(image.std()) > 0:
@@ -96,6 +102,20 @@ def _check_output(loaded: Loaded, values: Array) -> None:
         output = described(chosen)[0]
         _check_activation(loaded.profile.activation, output)
         _check_classes(loaded, output)
+
+
+def _several(raw: Any) -> UnsupportedModel:
+    """Which output is the segmentation has to be said."""
+    from sitta.inference.probe import described
+
+    maps = described(raw)
+    key = next((one.key for one in reversed(maps)), 0)
+    shown = f'"{key}"' if isinstance(key, str) else key
+    return UnsupportedModel(
+        "The network returns several things, of which one is the segmentation.",
+        got="; ".join(map(str, maps)) or type(raw).__name__,
+        fix=f"say which, such as output = {shown} under [model] (--output {key})",
+    )
 
 
 def _check_sides(image: Tensor, chosen: Tensor) -> None:
@@ -140,7 +160,8 @@ def _check_classes(loaded: Loaded, output: Output) -> None:
     if names and len(names) != channels - exclusive:
         why = "channel 0 is the background, and has no name" if exclusive else "one for each label"
         raise UnsupportedModel(
-            f"The network returns {channels} channels, which do not fit the classes named: {why}.",
+            f"The network returns {channels} channel{'s' if channels > 1 else ''}, which do not "
+            f"fit the classes named: {why}.",
             allowed=f"{channels - exclusive} under [[classes]]",
             got=", ".join(names),
         )
@@ -148,6 +169,7 @@ def _check_classes(loaded: Loaded, output: Output) -> None:
 
 def _failed(loaded: Loaded, image: Tensor, error: Exception) -> SittaError:
     """Why the network failed, with what would work if that is found out."""
+    from sitta.core.census import census
     from sitta.inference.probe import BASES, smallest_multiple, takes
 
     said = re.search(r"to have (\d+) channels, but got (\d+) channels", str(error))
@@ -160,6 +182,14 @@ def _failed(loaded: Loaded, image: Tensor, error: Exception) -> SittaError:
         )
     model: Any = loaded.model
     dims, channels = image.dim() - 2, image.shape[1]
+    rank = census(model).rank
+    if rank in (2, 3) and rank != dims:
+        return UnsupportedModel(
+            f"The network takes images of {rank} dimensions.",
+            allowed=str(rank),
+            got=str(dims),
+            fix=f"dims = {rank} under [preprocess] (--dims {rank})",
+        )
     base = next((n for n in BASES.get(dims, ()) if takes(model, channels, [n] * dims)), None)
     multiple = base and smallest_multiple(model, channels, dims, base)
     if base and not all(n % (multiple or base) == 0 for n in image.shape[2:]):

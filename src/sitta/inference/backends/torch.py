@@ -23,7 +23,7 @@ from sitta._util.threads import use_threads
 from sitta.adaptation import DEFAULT, method
 from sitta.adaptation.sliding_window import windowed
 from sitta.data.image import Array
-from sitta.errors import InvalidSetting, UnsupportedModel
+from sitta.errors import InvalidSetting, SittaError, UnsupportedModel
 from sitta.inference.backends.weights import fill, torchscript
 from sitta.inference.pipeline import Adapt
 from sitta.inference.request import STATISTICS, Request
@@ -65,6 +65,8 @@ def from_factory(
     The factory is ``package.module:function``, or ``file.py:function`` relative to ``folder``.
     """
     factory, arguments = _imported(name, folder or Path()), arguments or {}
+    if not callable(factory):
+        raise InvalidSetting(f"{name} is no function.", allowed=FACTORY, got=type(factory).__name__)
     try:
         inspect.signature(factory).bind(**arguments)
     except ValueError:
@@ -97,6 +99,8 @@ def _imported(name: str, folder: Path) -> Any:
     try:
         module = _from_file(folder / where) if where.endswith(".py") else import_module(where)
         return getattr(module, call)
+    except SittaError:  # which says it all
+        raise
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidSetting(
             f"There is no {call!r} to import from {where!r} ({error}).", allowed=FACTORY

@@ -22,6 +22,11 @@ Tensors = dict[str, Tensor]
 
 def fill(model: nn.Module, path: Path) -> None:
     """Load weights into a network; refuses a file in which none fit, and says what differs."""
+    if not path.is_file():
+        raise SittaError(
+            f"There is no file of weights {path}.",
+            fix="check the path; in a profile, it is relative to the profile's folder",
+        )
     found = list(_sets(_read(path), ""))
     if not found:
         raise SittaError(f"{path} holds no state dict.", fix="save model.state_dict()")

@@ -80,6 +80,7 @@ class Profile:
 
     def __post_init__(self) -> None:
         _check_source(self)
+        _check_window(self)
         _check_classes(self)
 
     def __deepcopy__(self, memo: Any) -> Self:
@@ -95,6 +96,8 @@ class Profile:
         except FileNotFoundError as error:
             fix = "sitta profile new FACTORY writes one"
             raise ProfileError("There is no such profile.", file=path, fix=fix) from error
+        except IsADirectoryError as error:
+            raise ProfileError("This is a folder, and no profile.", file=path) from error
         with at(file=path):
             return cls.from_dict(_toml(raw), folder=path.parent)
 
@@ -338,6 +341,18 @@ def _check_source(profile: Profile) -> None:
             "inference",
             "window",
             fix="leave it out, or give what the graph was exported from",
+        )
+
+
+def _check_window(profile: Profile) -> None:
+    dims = profile.preprocess.dims if profile.preprocess else 0
+    if profile.window and dims and len(profile.window) != dims:
+        raise ProfileError(
+            "A window needs one number a side.",
+            "inference",
+            "window",
+            allowed=str(dims),
+            got=str(list(profile.window)),
         )
 
 
