@@ -164,6 +164,7 @@ def _names(classes: Sequence[str] | None, count: int) -> list[str]:
             "classes needs one name per foreground class.",
             allowed=str(count),
             got=", ".join(classes),
+            fix="name them under [[classes]] of the model's profile, in the order of its channels",
         )
     usual = ["foreground"] if count == 1 else [f"class {n}" for n in range(1, count + 1)]
     return list(classes or usual)

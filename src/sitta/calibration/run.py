@@ -39,7 +39,7 @@ class Folder:
 def calibrate_folder(
     model: nn.Module,
     preprocess: Preprocess,
-    classes: Sequence[str],
+    classes: Sequence[str] | None,
     images: Path,
     masks: Path | None = None,
     *,
@@ -50,11 +50,12 @@ def calibrate_folder(
 ) -> Calibration:
     """The calibration of a model from a folder of images, with or without masks of their names.
 
+    Names of classes are needed with masks, and taken from the model's outputs if not given.
     ``meet`` is given the images before anything is computed, to refuse what cannot go well. The
     journal is a file that is kept until the calibration is done; with it, one that was stopped goes
     on.
     """
-    found = read_folder(preprocess, images, masks, len(classes) + 1)
+    found = read_folder(preprocess, images, masks, len(classes or "-") + 1)
     meet(found.images)
     return calibrate(
         model,
@@ -118,6 +119,7 @@ def calibrate_split(
     *,
     public: bool = False,
     watch: Watch = lambda done, total: None,
+    journal: Path | None = None,
 ) -> Calibration:
     """The calibration of a model that was trained on a part of these images.
 
@@ -134,4 +136,5 @@ def calibrate_split(
         classes=classes,
         public=public,
         watch=watch,
+        journal=None if journal is None else Journal(journal),
     )

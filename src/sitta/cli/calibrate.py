@@ -74,7 +74,7 @@ def calibrate(
         made = calibrate_folder(
             loaded.model,
             loaded.preprocess,
-            loaded.classes,
+            loaded.classes if loaded.profile.names or masks is not None else None,
             images,
             masks,
             public=public,
