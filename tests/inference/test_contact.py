@@ -7,10 +7,11 @@ from torch import nn
 from torch.nn import functional as F
 
 import sitta
-from sitta.data import Preprocess
+from sitta.data import Preprocess, phantom
 from sitta.inference import Loaded
 from sitta.inference.contact import first_contact
 from sitta.models.profile import ClassInfo, Profile
+from tests.shell import sitta_command
 
 
 class Says(nn.Module):
@@ -53,6 +54,11 @@ WRONG = {
     ),
     "no sum": ((torch.sigmoid, 3), {"activation": "probabilities"}, "do not sum to 1"),
     "channels": ((lambda x: x,), {"channels": 3}, "channels.*Allowed: 1. Got: 3.*--channels 1"),
+    "sides of a window": (
+        (deep,),
+        {"window": (12, 12)},
+        r"multiples of 8. Got: 12 x 12.*window = .16, 16. under .inference. .--window 16x16",
+    ),
     "sides": ((deep,), {"side": 36}, r"multiples of 8. Got: 36 x 36.*--size 40x40"),
     "not finite": ((lambda x: x / 0,), {}, "not finite"),
     "size": ((lambda x: x[..., ::2, ::2],), {}, "another size.*Allowed: 32 x 32. Got: 16 x 16"),
@@ -107,3 +113,21 @@ def test_inputs_far_from_what_networks_take_are_told():
 def test_a_network_of_ones_own_without_a_scale_is_told():
     (warning,) = met(lambda x: x, said=frozenset())
     assert "how images were scaled in training" in warning
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--channels", "3"), "takes another number of channels"),
+        (("--dims", "3", "--size", "32x32x32"), "takes images of 2 dimensions"),
+        (("--scale", "divide"), "other values than the model divides by"),
+        (("--window", "32x32x32"), "one number a side"),
+    ],
+)
+def test_what_no_file_would_get_right_ends_the_run_with_one_message(words, said, tmp_path):
+    phantom.write(tmp_path, "alder", 3, (64, 64))  # of 16 bits
+    images = tmp_path / "phantom/alder/images"
+    done = sitta_command("predict", "phantom-alder", images, "-o", tmp_path / "out", *words)
+    assert done.returncode == 2
+    assert (done.stdout + done.stderr).count(said) == 1
+    assert "no other file was tried" in done.stderr

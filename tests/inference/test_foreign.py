@@ -335,6 +335,10 @@ def test_options_go_before_the_profile_in_export_and_service(home, images, masks
     assert done.returncode == 0, done.stderr
     assert load_model(str(tmp_path / "net.onnx")).profile.thresholds == (0.6,)
     predict(Request(str(tmp_path / "net.onnx")), [images], tmp_path / "graph")
+    words = ("predict", tmp_path / "net.onnx", images, "-o", tmp_path / "no", "--channels", "3")
+    done = sitta_command(*words)
+    assert done.returncode == 2
+    assert (done.stdout + done.stderr).count("does not take inputs of this shape") == 1
     given = {"reading": {"output": 0, "thresholds": (0.6,)}}
     catalogue = Catalogue([str(home / "wnet.toml")], Limits(), 1, given)
     path = sorted(images.iterdir())[0]
