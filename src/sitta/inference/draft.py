@@ -193,8 +193,8 @@ def _classes(seen: Seen, said: dict[str, Any]) -> Iterator[str]:
         count = channels - exclusive
         names = ["foreground"] if count == 1 else [f"class {n}" for n in range(1, count + 1)]
     kind = "class 0 is the background and has no table" if exclusive else "one for each channel"
-    count = f"{channels} channel{'s' if channels > 1 else ''}"
-    yield f"# {count}: {kind}. {CHECK} the names and their order."
+    told = f"{channels} channel{'s' if channels > 1 else ''}"
+    yield f"# {told}: {kind}. {CHECK} the names and their order."
     for number, name in enumerate(names):
         yield "[[classes]]"
         yield f"name = {value(name)}"
