@@ -194,7 +194,7 @@ def looks(gain, spread=0.0):
         scores = {name: float(adapted + 0.02 * rng.standard_normal()) for name in SCORES}
         members = np.full((7, 1), own)
         yield module._Look(
-            str(n % 8), ("gamma",), [scores], np.array([adapted]), members, np.ones(1)
+            str(n % 8), ("gamma",), [scores], np.array([adapted]), members, np.ones(1), False
         )
 
 
@@ -281,3 +281,26 @@ def test_damaged_calibrations_are_refused_in_one_sentence(made, kind):
     with pytest.raises(sitta.InvalidSetting) as told:
         Calibration.from_dict(values)
     assert len(str(told.value)) < 600
+
+
+def test_a_model_with_a_damaged_calibration_can_be_calibrated_again(net, scenes, made):
+    plain = copy.deepcopy(net)
+    plain.card = {"calibration": {"version": 1, "classes": [{"name": "organ", "dice": {"low": 1}}]}}
+    assert text(sitta.calibrate(plain, *scenes, classes=["organ"])) == text(made)
+    assert "calibration" in plain.card  # the model itself is left as it was
+
+
+def test_predictions_are_judged_on_images_that_were_held_out(net, scenes):
+    made = sitta.calibrate(net, *scenes, held_out=[3, 5, 11])
+    assert made.images == 12  # shapes and inputs are of all
+    assert made.members["none"]["images"] == 6  # three and as many others
+    assert module._judged([1, 3, 5, 7, 9], [5]) == [0, 2]
+    assert module._judged([1, 3], None) == [0, 1]
+    assert module._judged([1, 3], []) == [0, 1]
+
+
+def test_shapes_of_few_subjects_count_less(net, scenes):
+    subjects = [str(n % 2) for n in range(12)]
+    few = sitta.calibrate(net, *scenes, subjects=subjects, public=True)
+    assert few.shape_trust == 0.2
+    assert sitta.calibrate(net, *scenes).shape_trust == 1

@@ -69,3 +69,25 @@ def test_volumes_and_colours(shape):
         assert one.shape == image.shape
         assert one.isfinite().all()
         assert not moved[1].any()
+
+
+def test_severe_shifts_hide_a_part_and_are_stronger():
+    images = image, _ = scene()
+    plain = [shifted(*images, seed)[0] for seed in range(20)]
+    severe = [shifted(*images, seed, severe=True)[0] for seed in range(20)]
+    moved = (
+        [float((x - image).abs().mean()) for x in plain],
+        [float((x - image).abs().mean()) for x in severe],
+    )
+    assert sum(moved[1]) > 1.15 * sum(moved[0])
+
+
+def test_opacity_hides_a_region_and_leaves_the_rest():
+    image = torch.rand(1, 2, 40, 40, generator=torch.Generator().manual_seed(0))
+    hidden = KINDS["opacity"](image, 1.0, torch.Generator().manual_seed(1))
+    change = (hidden - image).abs().amax(dim=1)[0]
+    assert (change > 0.05).float().mean() > 0.02
+    assert (change < 0.05).float().mean() > 0.2
+    assert torch.equal(KINDS["opacity"](image, 0.0, torch.Generator().manual_seed(1)), image)
+    volume = KINDS["opacity"](torch.zeros(1, 1, 8, 16, 16), 1.0, torch.Generator().manual_seed(2))
+    assert volume.max() > 0

@@ -63,7 +63,7 @@ WRONG = {
         ("nets.py:colours", "--scale", "standardise mean=0.5 std=1"),
         "mean needs one number per channel.*3 numbers",
     ),
-    "no such output": (("nets.py:inside", "--output", "mian"), "no such output.*'small'.*'main'"),
+    "no such output": (("nets.py:inside", "--output", "maps"), "no such output.*'small'.*'main'"),
     "no such activation": (("nets.py:four", "--activation", "relu"), "'activation' cannot be used"),
     "a map of another size": (
         ("more.py:half",),

@@ -60,7 +60,7 @@ def test_equal_places_share_their_mean():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_intervals_hold_four_of_five_new_masks(seed):
-    model = fit_dice(*synthetic(seed=seed), 0.1)
+    model = fit_dice(*synthetic(seed=seed))
     scores, dice, _ = synthetic(count=2000, seed=100 + seed)
     middle, low, high = model.interval(scores)
     held = float(((dice >= low) & (dice <= high)).mean())
@@ -75,7 +75,7 @@ def test_intervals_hold_four_of_five_new_masks(seed):
 
 @pytest.mark.parametrize("name", EVIDENCE)
 def test_a_better_score_never_lowers_the_dice(name):
-    model = fit_dice(*synthetic(), 0.1)
+    model = fit_dice(*synthetic())
     scores, _, _ = synthetic(count=1, seed=9)
     sweep = np.linspace(-2, 3, 101)
     many = {k: np.repeat(v, 101) for k, v in scores.items()}
@@ -86,9 +86,9 @@ def test_a_better_score_never_lowers_the_dice(name):
 
 def test_scores_that_are_not_known_do_not_count():
     scores, dice, owners = synthetic()
-    whole = fit_dice(scores, dice, owners, 0.1)
+    whole = fit_dice(scores, dice, owners)
     lost = {**scores, "shape": np.full(len(dice), np.nan)}
-    without = fit_dice(lost, dice, owners, 0.1)
+    without = fit_dice(lost, dice, owners)
     assert "shape" not in without.weights
     new, truth, _ = synthetic(count=500, seed=5)
     new["with_source"] = np.full(500, np.nan)
@@ -107,7 +107,7 @@ def test_scores_that_are_not_known_do_not_count():
 
 
 def test_weights_sum_to_one_and_are_even():
-    model = fit_dice(*synthetic(), 0.1)
+    model = fit_dice(*synthetic())
     assert sum(model.weights.values()) == pytest.approx(1, abs=1e-3)
     assert set(model.weights) == set(EVIDENCE)
     assert set(model.weights.values()) == {1 / len(EVIDENCE)}
@@ -115,18 +115,18 @@ def test_weights_sum_to_one_and_are_even():
 
 def test_fitting_is_deterministic_and_the_order_of_rows_is_irrelevant():
     scores, dice, owners = synthetic()
-    one = fit_dice(scores, dice, owners, 0.1)
-    assert one == fit_dice(scores, dice, owners, 0.1)
+    one = fit_dice(scores, dice, owners)
+    assert one == fit_dice(scores, dice, owners)
     order = np.random.default_rng(0).permutation(len(dice))
     moved = {k: v[order] for k, v in scores.items()}
-    other = fit_dice(moved, dice[order], [owners[i] for i in order], 0.1)
+    other = fit_dice(moved, dice[order], [owners[i] for i in order])
     new, _, _ = synthetic(count=50, seed=3)
     for a, b in zip(one.interval(new), other.interval(new), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-3)
 
 
 def test_it_comes_back_from_plain_values():
-    model = fit_dice(*synthetic(), 0.1)
+    model = fit_dice(*synthetic())
     again = DiceModel.from_dict(model.as_dict())
     new, _, _ = synthetic(count=50, seed=3)
     for a, b in zip(model.interval(new), again.interval(new), strict=True):

@@ -33,7 +33,9 @@ AGREE = 0.9  # Dice of the ends from which on the other members change nothing
 # Exponents of the entropy and of the implausibility, and the floor of the latter. Results are flat
 # in all three; they were chosen on source images under synthetic shifts.
 POWER, FLOOR = 20.0, 0.02
+FLAT = 0.25  # range of log entropies below which they tell members apart too little for a power
 ANCHOR = 0.5  # weight of the model as trained before anything is known of the image
+ALIKE = (0.5, 0.9)  # Dice of the ends at which an image is a sign of shift, and of none
 TWO_ENOUGH, LEFT_ALONE = "two-members-agree", "left-as-trained"
 
 
@@ -49,8 +51,9 @@ class Adapt(Method):
     member that finds nothing comes last. Weights are of each class by itself.
 
     With a calibration (``sitta calibrate``), S is known, the model as trained has half of the prior
-    weight, and classes that adapting does not help stay as trained. Without one, members differ by
-    H alone.
+    weight, and classes that adapting does not help stay as trained. Without one, the prior weight
+    of the model as trained rises to one half as the members at lambda 1 and 0 agree. Where
+    entropies are nearly equal, the weights go over to those of InTEnt.
 
     Attributes:
         budget: ``adaptive`` runs lambda 1 and 0 first, and the other members only for images on
@@ -157,10 +160,14 @@ class Adapt(Method):
         flat = odds.flatten(0, 2).unsqueeze(1).double()
         entropy = balanced_entropy(flat, "sigmoid").view(odds.shape[:3])
         usable = ran & are_usable(logits, entropy.sum(dim=2))
-        finds = _maps(logits, activation).any(dim=3)  # (K, N, F)
+        maps = _maps(logits, activation)
+        finds = maps.any(dim=3)  # (K, N, F)
+        alike = _dice(maps[0], maps[len(ENDS) - 1 + len(INNER)])  # (N, F), of the ends
         entropy = torch.where(finds, entropy, 1.0).nan_to_num(1.0, 1.0, 1.0)
         each = [
-            self._class_weights(n, entropy[:, :, n], odds[:, :, n], finds[:, :, n], usable)
+            self._class_weights(
+                n, entropy[:, :, n], odds[:, :, n], finds[:, :, n], usable, alike[:, n]
+            )
             for n in range(odds.shape[2])
         ]
         shares = torch.stack(each, dim=2)
@@ -169,25 +176,26 @@ class Adapt(Method):
         return entropy.mean(dim=2).to(logits), shares.to(logits)
 
     def _class_weights(
-        self, n: int, entropy: Tensor, odds: Tensor, finds: Tensor, usable: Tensor
+        self, n: int, entropy: Tensor, odds: Tensor, finds: Tensor, usable: Tensor, alike: Tensor
     ) -> Tensor:
         """Weights ``(K, N)`` of the members for one class."""
         known = self.calibration.classes if self.calibration else ()
-        log = -POWER * entropy.clamp(min=1e-6).log()
+        log = _by_entropy(entropy, finds & usable, usable)
+        anchor = torch.full_like(alike, ANCHOR)
+        if n >= len(known):  # what the image shows of a shift stands in for a calibration
+            even, (low, high) = 1 / len(ORDER), ALIKE
+            anchor = even + (ANCHOR - even) * ((alike - low) / (high - low)).clamp(0, 1)
+        log = log + _shared(anchor, len(ORDER)).log().to(log)
         if n < len(known):
             log = log + self._known(known[n], odds, finds, usable).to(log)
         return torch.where(usable, log, -torch.inf).softmax(dim=0)
 
-    @staticmethod
-    def _known(mine: ClassCalibration, odds: Tensor, finds: Tensor, usable: Tensor) -> Tensor:
+    def _known(self, mine: ClassCalibration, odds: Tensor, finds: Tensor, usable: Tensor) -> Tensor:
         """What the calibration adds to the logarithms of the weights ``(K, N)``."""
-        count = len(odds)
-        log = odds.new_full((count, 1), (1 - ANCHOR) / (count - 1)).double()
-        log[0] = ANCHOR
-        log = log.log().expand(usable.shape)
-        if mine.prior is not None:
+        log = odds.new_zeros(usable.shape).double()
+        if mine.prior is not None and self.calibration is not None:
             shape = _plausibility(mine.prior, odds)
-            log = log - POWER * (1 - shape + FLOOR).log()
+            log = log - POWER * self.calibration.shape_trust * (1 - shape + FLOOR).log()
             # Where the model as trained finds nothing, an unlikely shape is taken for invented.
             invented = finds & ~finds[:1] & (shape < mine.plausible)
             log = torch.where(invented & usable[:1], -torch.inf, log)
@@ -196,6 +204,31 @@ class Adapt(Method):
             others[0] = False
             log = torch.where(others, -torch.inf, log)
         return log
+
+
+def _by_entropy(entropy: Tensor, counted: Tensor, usable: Tensor) -> Tensor:
+    """Logarithms of weights ``(K, N)`` from entropies: a power, where these tell members apart.
+
+    Where they are nearly equal, a power leans on one member by chance, and the weights go over to
+    those of InTEnt.
+    """
+    log = entropy.clamp(min=1e-6).log()
+    sharp = (_range(log, counted)[1] / FLAT).clamp(max=1)
+    low, span = _range(entropy, usable)
+    return -sharp * POWER * log - (1 - sharp) * (entropy - low) / span.clamp(min=1e-6)
+
+
+def _range(values: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
+    """Least value ``(N,)`` over the members that count, and how far the largest is above it."""
+    low = torch.where(counted, values, torch.inf).amin(dim=0)
+    high = torch.where(counted, values, -torch.inf).amax(dim=0)
+    some = counted.any(dim=0)
+    return torch.where(some, low, 0.0), torch.where(some, high - low, 0.0)
+
+
+def _shared(first: Tensor, count: int) -> Tensor:
+    """Prior weights ``(K, N)``: that of the first member, and the others share the rest."""
+    return torch.stack([first, *[(1 - first) / (count - 1)] * (count - 1)])
 
 
 def class_odds(logits: Tensor, activation: Activation) -> Tensor:
@@ -222,7 +255,11 @@ def _maps(logits: Tensor, activation: Activation) -> Tensor:
 
 def _agreement(ends: Tensor, activation: Activation) -> Tensor:
     """Dice ``(N,)`` of the two members, of the class on which they agree least."""
-    one, other = _maps(ends, activation)
-    total = one.sum(dim=2) + other.sum(dim=2)
-    dice = 2 * (one & other).sum(dim=2) / total.clamp(min=1)
-    return torch.where(total > 0, dice, 1.0).amin(dim=1)
+    return _dice(*_maps(ends, activation)).amin(dim=1)
+
+
+def _dice(one: Tensor, other: Tensor) -> Tensor:
+    """Dice of flat masks ``(..., P)``; 1 if both are empty."""
+    total = one.sum(dim=-1) + other.sum(dim=-1)
+    dice = 2 * (one & other).sum(dim=-1) / total.clamp(min=1)
+    return torch.where(total > 0, dice, 1.0)

@@ -24,7 +24,12 @@ from sitta.core.calibrated_statistics import calibrated_layers, measure_statisti
 from sitta.core.census import census
 from sitta.core.prior import ShapePrior
 from sitta.errors import InvalidImage, InvalidSetting
-from sitta.prediction.calibration import Calibration, ClassCalibration
+from sitta.prediction.calibration import (
+    SUBJECTS,
+    Calibration,
+    ClassCalibration,
+    without_calibration,
+)
 from sitta.prediction.evidence import dice, evidence
 from sitta.prediction.record import PredictionRecord
 
@@ -33,7 +38,7 @@ Watch = Callable[[int, int], None]
 MOST = 100  # images that are looked at
 SHIFTED = 200  # shifted images in all, about
 PER_IMAGE = (2, 12)  # shifted images of one image, at least and at most
-SUBJECTS = 10  # fewest whose mean image or mean shape can be kept of private images
+SEVERE = 3  # one severe shift for so many others
 # Share of the usual plausibility that a shape must reach where the model as trained finds nothing:
 # below, shapes on shifted images were wrong more often than not. It also keeps some slices outside
 # the organ empty, on which members without it invent a mask every time.
@@ -51,6 +56,7 @@ class _Look:
     dice: Array  # (F,) of the adapted mask
     members: Array  # (K, F), NaN for one that did not run
     area: Array  # (F,) share of the reference
+    severe: bool  # serves the expected Dice alone
 
     @property
     def trained(self) -> Array:
@@ -65,6 +71,7 @@ def calibrate(
     *,
     subjects: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
+    held_out: Sequence[int] | None = None,
     public: bool = False,
     seed: int = 0,
     watch: Watch = lambda done, total: None,
@@ -81,6 +88,8 @@ def calibrate(
             the image as it is serves as the reference.
         subjects: Whose image each is; every image its own subject if not given.
         classes: Names of the foreground classes.
+        held_out: Which images the model was not trained on, if not all. Predictions are judged on
+            these and on as many others at most, since masks of training images look too good.
         public: The images are public. Otherwise mean shapes of fewer than ten subjects are not
             kept, since they could show a person; their mean image never is.
         seed: Of the synthetic shifts.
@@ -95,8 +104,10 @@ def calibrate(
         >>> calibrate(model, torch.stack(x), torch.stack(y)).images
         2
     """
+    model = without_calibration(model)
     owners = _owners(images, subjects)
     chosen = _chosen(owners, seed)
+    judged = _judged(chosen, held_out)
     references = _references(model, images, masks, settings)[chosen]
     images, owners = images[chosen], [owners[i] for i in chosen]
     people = len({subjects[i] for i in chosen}) if subjects is not None else len(images)
@@ -121,8 +132,9 @@ def calibrate(
     mixes = bool(census(model).mixable)
     method = Adapt(model, profile=start, **settings) if mixes else Source(model, **settings)
     if journal is not None:
-        journal.open(start.weights, images, references, safe, seed, _copies(images), settings)
-    looks = list(_looks(method, start, images, references, owners, seed, watch, journal))
+        parts = (start.weights, images, references, judged, safe, seed, settings)
+        journal.open(*parts, _copies(judged), SEVERE)
+    looks = list(_looks(method, start, images, references, owners, judged, seed, watch, journal))
     return _concluded(start, looks)
 
 
@@ -156,6 +168,14 @@ def _chosen(owners: Sequence[str], seed: int) -> list[int]:
         return list(range(len(owners)))
     drawn = np.random.default_rng(seed).permutation(len(owners))[:MOST]
     return sorted(int(i) for i in drawn)
+
+
+def _judged(chosen: Sequence[int], held_out: Sequence[int] | None) -> list[int]:
+    """Places in ``chosen`` of the images on which predictions are judged."""
+    unseen = set(chosen if held_out is None else held_out)
+    own = [place for place, i in enumerate(chosen) if i in unseen]
+    others = [place for place, i in enumerate(chosen) if i not in unseen]
+    return sorted([*own, *others[: len(own)]]) if own else others
 
 
 def _names(classes: Sequence[str] | None, count: int) -> list[str]:
@@ -209,26 +229,28 @@ def _looks(
     images: Tensor,
     references: Tensor,
     owners: Sequence[str],
+    judged: Sequence[int],
     seed: int,
     watch: Watch,
     journal: Journal | None,
 ) -> Iterator[_Look]:
-    """Every image as it is and shifted, predicted and compared; or as the journal has it."""
-    copies = _copies(images)
-    areas = references.flatten(2).float().mean(dim=2).median(dim=0).values.tolist()
-    watch(0, len(images))
-    for i, (image, reference, owner) in enumerate(zip(images, references, owners, strict=True)):
+    """Every judged image as it is and shifted, predicted and compared; or as the journal has it."""
+    copies = _copies(judged)
+    watch(0, len(judged))
+    for done, i in enumerate(judged, 1):
         kept = None if journal is None else journal.looks(i)
         if kept is not None:
-            yield from (_Look(owner, **{**x, "kinds": tuple(x["kinds"])}) for x in kept)
+            yield from (_Look(owners[i], **{**x, "kinds": tuple(x["kinds"])}) for x in kept)
         else:
-            seeds = [(seed * 1009 + i) * 101 + copy for copy in range(copies)]
-            looks = list(_at(adapt, start, image, reference, owner, seeds, areas))
+            seeds = [
+                (seed * 1009 + i) * 101 + copy for copy in range(copies + -(-copies // SEVERE))
+            ]
+            looks = list(_at(adapt, start, images[i], references[i], owners[i], seeds, copies))
             if journal is not None:  # without the owner: it may be a person's name
                 rows = [{k: v for k, v in vars(x).items() if k != "owner"} for x in looks]
                 journal.add(i, rows)
             yield from looks
-        watch(i + 1, len(images))
+        watch(done, len(judged))
 
 
 def _at(
@@ -238,18 +260,19 @@ def _at(
     reference: Tensor,
     owner: str,
     seeds: Sequence[int],
-    areas: Sequence[float],
+    mild: int,
 ) -> Iterator[_Look]:
-    """One image as it is, and shifted once for each seed."""
-    yield _look(adapt(image[None]).record, start, reference, owner, (), areas)
-    for seed in seeds:
-        one, moved, kinds = shifted(image, reference, seed)
-        yield _look(adapt(one[None]).record, start, moved, owner, kinds, areas)
+    """One image as it is, and shifted once for each seed; severely from the seed ``mild`` on."""
+    yield _look(adapt(image[None]).record, start, reference, owner)
+    for copy, seed in enumerate(seeds):
+        severe = copy >= mild
+        one, moved, kinds = shifted(image, reference, seed, severe)
+        yield _look(adapt(one[None]).record, start, moved, owner, kinds, severe)
 
 
-def _copies(images: Tensor) -> int:
-    """Shifted copies of each image."""
-    return int(np.clip(SHIFTED // len(images), *PER_IMAGE))
+def _copies(judged: Sequence[int]) -> int:
+    """Shifted copies of each image, but for severe ones."""
+    return int(np.clip(SHIFTED // len(judged), *PER_IMAGE))
 
 
 def _look(
@@ -257,10 +280,10 @@ def _look(
     start: Calibration,
     reference: Tensor,
     owner: str,
-    kinds: tuple[str, ...],
-    areas: Sequence[float],
+    kinds: tuple[str, ...] = (),
+    severe: bool = False,
 ) -> _Look:
-    scores = [evidence(record, n, c, areas[n]) for n, c in enumerate(start.classes)]
+    scores = [evidence(record, n, c) for n, c in enumerate(start.classes)]
     truth = reference.flatten(1).numpy() > 0  # (F, P)
     masks = record.member_masks if record.member_masks is not None else ()
     members = np.stack([dice(record.foreground(m)[0], truth) for m in masks])
@@ -272,13 +295,14 @@ def _look(
         dice(record.foreground(record.mask)[0], truth),
         members,
         truth.mean(axis=1),
+        severe,
     )
 
 
 def _concluded(start: Calibration, looks: Sequence[_Look]) -> Calibration:
     """Gate, expected Dice and limit from the predictions."""
     classes = tuple(_class(c, n, looks) for n, c in enumerate(start.classes))
-    whole = replace(start, classes=classes, members=_by_kind(looks))
+    whole = replace(start, classes=classes, members=_by_kind([x for x in looks if not x.severe]))
     middles = [
         np.mean([c.dice.interval(_one(look, n))[0][0] for n, c in enumerate(classes) if c.dice])
         for look in looks
@@ -296,7 +320,7 @@ def _class(known: ClassCalibration, n: int, looks: Sequence[_Look]) -> ClassCali
     """A class with its gate and its expected Dice."""
     gains = {
         owner: float(np.mean([look.dice[n] - look.trained[n] for look in group]))
-        for owner, group in _by_owner([look for look in looks if look.kinds])
+        for owner, group in _by_owner([x for x in looks if x.kinds and not x.severe])
     }
     values = np.array(list(gains.values()))
     spread = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
@@ -311,8 +335,7 @@ def _class(known: ClassCalibration, n: int, looks: Sequence[_Look]) -> ClassCali
             for name in looks[0].evidence[n]
         }
         owners = [looks[i].owner for i in shows]
-        area = float(np.median([looks[i].area[n] for i in shows]))
-        model = fit_dice(scores, np.array([final[i] for i in shows]), owners, area)
+        model = fit_dice(scores, np.array([final[i] for i in shows]), owners)
     usual = [look.evidence[n]["shape"] for look in looks if not look.kinds and look.area[n] > 0]
     least = PLAUSIBLE * float(np.median(usual)) if known.prior and usual else 0.0
     kept: dict[str, Any] = {"gain": round(gain, 5), "plausible": round(least, 4)}

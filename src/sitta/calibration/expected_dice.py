@@ -17,14 +17,13 @@ NEIGHBOURS = 0.15  # share of the masks, nearest in quality, whose spread is the
 FEWEST = 30  # masks to fit on
 
 
-def fit_dice(evidence: Evidence, dice: Array, owners: Sequence[Any], area: float) -> DiceModel:
+def fit_dice(evidence: Evidence, dice: Array, owners: Sequence[Any]) -> DiceModel:
     """The model of one class.
 
     Args:
         evidence: Scores of each mask, ``(M,)`` by name.
         dice: Its Dice, ``(M,)``.
         owners: Whose image it is: the images of one subject are never on both sides of a fold.
-        area: Median share of foreground in-domain.
     """
     names = [name for name in EVIDENCE if np.isfinite(evidence[name]).any()]
     fold = _folds(owners)
@@ -40,7 +39,7 @@ def fit_dice(evidence: Evidence, dice: Array, owners: Sequence[Any], area: float
     # All scores count alike: synthetic shifts keep the anatomy, so fitted weights would flatter
     # scores that another anatomy moves.
     weights = dict.fromkeys(names, 1 / len(names))
-    return DiceModel(curves, weights, low, middle, high, area)
+    return DiceModel(curves, weights, low, middle, high)
 
 
 def _folds(owners: Sequence[Any]) -> Array:

@@ -134,6 +134,7 @@ def calibrate_split(
         part.masks,
         subjects=part.subjects,
         classes=classes,
+        held_out=range(min(len(parts.held_out), MOST)),
         public=public,
         watch=watch,
         journal=None if journal is None else Journal(journal),

@@ -14,6 +14,9 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 MOST = 3  # kinds of shifts on one image
+REGIONS = 3  # of opacity, at most
+SOFT = 0.1  # share of its radius over which the edge of such a region fades
+HIDING, HARD = "opacity", 0.6  # what every severe shift has, and its least strength
 FRAMED = 0.5  # share of the images that are also framed differently
 Shift = Callable[[Tensor, float, Generator], Tensor]
 
@@ -73,6 +76,18 @@ def _resolution(x: Tensor, strength: float, _: Generator) -> Tensor:
     return F.interpolate(small, size=x.shape[2:], mode=mode, align_corners=False)
 
 
+def _opacity(x: Tensor, strength: float, draw: Generator) -> Tensor:
+    """Soft-edged regions fade to one grey value, as lesions and devices do."""
+    axes = [torch.linspace(-1, 1, n) for n in x.shape[2:]]
+    for _ in range(1 + int(torch.randint(REGIONS, (), generator=draw))):
+        radius = 0.1 + 0.3 * _uniform(draw)
+        off = [a / radius - (_uniform(draw) * 2 - 1) * 0.8 / radius for a in axes]
+        reach = sum(a.square() for a in torch.meshgrid(*off, indexing="ij")).sqrt()  # type: ignore[union-attr]
+        cover = (strength * torch.sigmoid((1 - reach) / SOFT)).to(x)
+        x = x + cover * (_uniform(draw) - x)
+    return x
+
+
 KINDS: dict[str, Shift] = {
     "gamma": _gamma,
     "contrast": _contrast,
@@ -81,18 +96,27 @@ KINDS: dict[str, Shift] = {
     "bias field": _bias_field,
     "clipping": _clipping,
     "resolution": _resolution,
+    "opacity": _opacity,
 }
 
 
-def shifted(image: Tensor, mask: Tensor, seed: int) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """An image ``(C, *S)`` and its mask ``(F, *S)`` shifted, and the kinds of shifts it has."""
+def shifted(
+    image: Tensor, mask: Tensor, seed: int, severe: bool = False
+) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """An image ``(C, *S)`` and its mask ``(F, *S)`` shifted, and the kinds of shifts it has.
+
+    A severe shift hides a part of the anatomy besides, so that models that withstand all else fail
+    too: without bad masks nothing can be learnt of how they look.
+    """
     draw = Generator().manual_seed(seed)
     low, high = image.amin(), image.amax()
     values = _stretched(image[None])
     count = 1 + int(torch.randint(MOST, (), generator=draw))
     kinds = [list(KINDS)[i] for i in torch.randperm(len(KINDS), generator=draw)[:count].tolist()]
-    for kind in kinds:
-        values = _stretched(KINDS[kind](values, _uniform(draw), draw))
+    least = HARD if severe else 0.0
+    for kind in [*kinds, *[HIDING] * severe]:
+        strength = least + (1 - least) * _uniform(draw)
+        values = _stretched(KINDS[kind](values, strength, draw))
     if _uniform(draw) < FRAMED:
         values, mask = framed(values, mask[None].to(values), draw)
         values, mask = _stretched(values), mask[0] > 0.5

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ from sitta.prediction.expected import DiceModel
 from sitta.prediction.input_check import InputModel
 
 VERSION = 1
+# Fewest subjects whose mean image or mean shape can be kept of private images, and from which on a
+# shape prior counts in full.
+SUBJECTS = 10
 CALIBRATE_AGAIN = "calibrate the model again: sitta calibrate MODEL --images FOLDER"
 Pair = tuple[NDArray[Any], NDArray[Any]]
 
@@ -58,6 +62,11 @@ class Calibration:
     # Mean and variance of layers that keep none themselves, by the name of the layer.
     statistics: Mapping[str, Pair] = field(default_factory=dict)
     limit: float | None = None  # of the expected Dice: the lowest twentieth in-domain
+
+    @property
+    def shape_trust(self) -> float:
+        """How much shapes count, from 0 to 1: those of few subjects say little of others."""
+        return min(1.0, self.subjects / SUBJECTS)
 
     @property
     def adapts(self) -> bool:
@@ -124,6 +133,17 @@ def calibration_of(model: Any) -> Calibration | None:
     held = held or table.get("calibration")
     held = held or (inside.get("calibration") if isinstance(inside, Mapping) else None)
     return Calibration.from_dict(held) if isinstance(held, Mapping) else None
+
+
+def without_calibration(model: Any) -> Any:
+    """The same model as if it had none, so that one of another version can be made anew."""
+    plain = copy(model)
+    table, profile = getattr(model, "card", None), getattr(model, "profile", None)
+    if isinstance(table, Mapping):
+        plain.card = {k: v for k, v in table.items() if k not in ("calibration", "profile")}
+    if getattr(profile, "calibration", None) is not None:
+        plain.profile = replace(profile, calibration=None)
+    return plain
 
 
 def calibration_from(given: Any) -> Calibration | None:

@@ -22,8 +22,8 @@ Array = NDArray[Any]
 SHARE = 0.8  # of masks whose Dice the interval shall hold
 KNOTS = 24  # of a curve
 DIGITS = 5  # after the point, of its places and values; places that are then equal are one
-LOWER_IS_BETTER = ("unsure", "distance", "size")
-EVIDENCE = ("with_image", "with_source", "apart", "sharp", "shape", *LOWER_IS_BETTER)
+LOWER_IS_BETTER = ("entropy",)
+EVIDENCE = ("apart", "sharp", "shape", *LOWER_IS_BETTER)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,6 @@ class DiceModel:
     low: Curve  # from the quality to the ends and the middle of the interval
     middle: Curve
     high: Curve
-    area: float  # median share of foreground in-domain, that ``size`` compares with
 
     def quality(self, evidence: Mapping[str, Array]) -> Array:
         """Of masks ``(N,)``, by their scores; one that is not known (NaN) does not count."""
@@ -117,7 +116,7 @@ class DiceModel:
                 "The weights of the expected Dice are damaged.", got=shown(weights)
             )
         ends = {n: Curve.from_dict(values[n]) for n in ("low", "middle", "high")}
-        return cls(curves, weights, area=float(values["area"]), **ends)
+        return cls(curves, weights, **ends)
 
 
 def oriented(name: str, values: Array) -> Array:

@@ -181,7 +181,7 @@ class PredictionRecord(MethodOutput[Array]):
         each = [
             np.full((3, len(self)), np.nan)
             if c.dice is None
-            else np.stack(c.dice.interval(evidence(self, n, c, c.dice.area)))
+            else np.stack(c.dice.interval(evidence(self, n, c)))
             for n, c in enumerate(known)
         ]
         return None if all(c.dice is None for c in known) else np.stack(each)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -266,8 +266,8 @@ class Plan:
         """How a model is trained."""
         task, way = self.task(model.task), self.trainings[model.training]
         domain, recipe = task.domain(model.source), way.recipe_of(model.repeat)
-        about = {"note": task.note, "public": task.public}
-        return TrainingJob(domain, recipe, task.preprocess, way.preset, **about)
+        job = TrainingJob(domain, recipe, task.preprocess, way.preset)
+        return replace(job, note=task.note, public=task.public)
 
     def fixed(self) -> dict[str, Any]:
         """What two runs in one folder must have in common; more methods or domains are fine."""
