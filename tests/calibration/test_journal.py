@@ -126,7 +126,17 @@ def test_a_command_that_is_killed_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PER_IMAGE", (12, 12))  # as the process has it
     phantom.write(tmp_path, "alder", 8, (64, 64))
     images, part = tmp_path / "phantom/alder/images", tmp_path / "a.calibration.partial"
-    words = ("calibrate", "phantom-alder", "--images", images, "--threads", "1", "-o")
+    words = (
+        "calibrate",
+        "phantom-alder",
+        "--images",
+        images,
+        "--threads",
+        "1",
+        "--size",
+        "32x32",
+        "-o",
+    )
     process = start(*words, tmp_path / "a.toml")
     while process.is_alive() and not (part.exists() and part.read_bytes().count(b"\n") > 3):
         time.sleep(0.02)
