@@ -99,7 +99,7 @@ def calibrate(
 
 def _unkept(made: Any) -> str:
     """Why means of few subjects are not kept, and what to do about it."""
-    from sitta.calibration.calibrate import SUBJECTS
+    from sitta.prediction.calibration import SUBJECTS
 
     shapes = any(c.prior is not None for c in made.classes)
     what = "No mean image is kept" if shapes else "No mean image and no mean shape are kept"
