@@ -25,7 +25,7 @@ class SittaError(Exception):
 
     def __str__(self) -> str:  # of the attributes, which survive pickling; arguments may not
         parts = {"Allowed": self.allowed, "Got": self.got, "What to do": self.fix}
-        said = [f"{label}: {text.rstrip('.')}." for label, text in parts.items() if text]
+        said = [f"{label}: {text.removesuffix('.')}." for label, text in parts.items() if text]
         return " ".join([self.what, *said])
 
 

@@ -342,3 +342,29 @@ def test_wrong_words(tmp_path, monkeypatch, words, said):
     assert isinstance(result.exception, sitta.SittaError)
     assert said in str(result.exception)
     assert not list(tmp_path.iterdir())
+
+
+class Heads(nn.Module):
+    """Two heads with layers of their own, of which one is chosen, and one that never runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.idle = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4)
+        head = nn.Sequential(nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 1, 1))
+        self.first, self.second = head, copy.deepcopy(head)
+
+    def forward(self, x):
+        x = self.stem(x)
+        return self.first(x), self.second(5 * x)
+
+
+@pytest.mark.parametrize("output", [0, 1])
+def test_layers_of_an_output_that_is_not_chosen_count_for_the_distance(output, tmp_path):
+    torch.manual_seed(0)
+    net = trained(Heads(), (1, 16, 16))
+    sitta.export_onnx(net, tmp_path / "net.onnx", output=output, step=0.5)
+    image = torch.rand(2, 1, 16, 16)
+    record = Graph(tmp_path / "net.onnx")(image.numpy())
+    theirs = sitta.InTEnt(net, output=output, step=0.5)(image)
+    np.testing.assert_allclose(record.distance, theirs.distance.numpy(), rtol=1e-4)
+    np.testing.assert_allclose(record.probability, theirs.probability.numpy(), atol=1e-5)

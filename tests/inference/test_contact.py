@@ -7,10 +7,11 @@ from torch import nn
 from torch.nn import functional as F
 
 import sitta
-from sitta.data import Preprocess
+from sitta.data import Preprocess, phantom
 from sitta.inference import Loaded
 from sitta.inference.contact import first_contact
 from sitta.models.profile import ClassInfo, Profile
+from tests.shell import sitta_command
 
 
 class Says(nn.Module):
@@ -29,12 +30,12 @@ def deep(x):
     return F.interpolate(x[..., ::8, ::8], scale_factor=8) + 0 * x  # sides in multiples of 8
 
 
-def met(then, outputs=1, side=32, channels=1, scale=1.0, **profile):
+def met(then, outputs=1, side=32, channels=1, scale=1.0, sides=None, **profile):
     told = Profile(factory="nets:net", preprocess=Preprocess(channels=channels), **profile)
     net = Says(then, outputs).eval()
     loaded = Loaded("x", net, told.preprocess, told.names or ("foreground",), "", profile=told)
-    values = np.random.default_rng(0).random((1, channels, side, side)).astype(np.float32)
-    return first_contact(loaded, scale * values)
+    values = np.random.default_rng(0).random((1, channels, *(sides or (side, side))))
+    return first_contact(loaded, scale * values.astype(np.float32), told.window)
 
 
 def classes(count):
@@ -53,11 +54,29 @@ WRONG = {
     ),
     "no sum": ((torch.sigmoid, 3), {"activation": "probabilities"}, "do not sum to 1"),
     "channels": ((lambda x: x,), {"channels": 3}, "channels.*Allowed: 1. Got: 3.*--channels 1"),
+    "sides of a window": (
+        (deep,),
+        {"window": (12, 12)},
+        r"multiples of 8. Got: 12 x 12.*window = .16, 16. under .inference. .--window 16x16",
+    ),
     "sides": ((deep,), {"side": 36}, r"multiples of 8. Got: 36 x 36.*--size 40x40"),
     "not finite": ((lambda x: x / 0,), {}, "not finite"),
     "size": ((lambda x: x[..., ::2, ::2],), {}, "another size.*Allowed: 32 x 32. Got: 16 x 16"),
     "classes": ((lambda x: x, 3), {"classes": classes(3)}, "3 channels.*background.*Allowed: 2"),
-    "several": ((lambda x: (x, x),), {}, "output"),
+    "several": (
+        (lambda x: (x[..., ::2, ::2], x),),
+        {},
+        r"several things.*0: 1 x 16 x 16.*1: 1 x 32 x 32.*output = 1 under .*--output 1",
+    ),
+    "several by name": ((lambda x: {"out": x},), {}, r'output = "out" under .*--output out'),
+    "nothing": ((lambda x: None,), {}, "several things.*NoneType"),
+    "no such output": ((lambda x: {"out": x},), {"output": "uot"}, "output='uot' is not in.*out"),
+    "window": ((lambda x: x,), {"window": (8, 8, 8)}, "one number a side.*Allowed: 2"),
+    "dimensions": (
+        (lambda x: x,),
+        {"sides": (8, 8, 8)},
+        r"images of 2 dimensions.*dims = 2 under .*--dims 2",
+    ),
     "a failure": ((lambda x: x.nonsense(),), {}, "fails on an image of 32 x 32.*nonsense"),
 }
 
@@ -94,3 +113,21 @@ def test_inputs_far_from_what_networks_take_are_told():
 def test_a_network_of_ones_own_without_a_scale_is_told():
     (warning,) = met(lambda x: x, said=frozenset())
     assert "how images were scaled in training" in warning
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--channels", "3"), "takes another number of channels"),
+        (("--dims", "3", "--size", "32x32x32"), "takes images of 2 dimensions"),
+        (("--scale", "divide"), "other values than the model divides by"),
+        (("--window", "32x32x32"), "one number a side"),
+    ],
+)
+def test_what_no_file_would_get_right_ends_the_run_with_one_message(words, said, tmp_path):
+    phantom.write(tmp_path, "alder", 3, (64, 64))  # of 16 bits
+    images = tmp_path / "phantom/alder/images"
+    done = sitta_command("predict", "phantom-alder", images, "-o", tmp_path / "out", *words)
+    assert done.returncode == 2
+    assert (done.stdout + done.stderr).count(said) == 1
+    assert "no other file was tried" in done.stderr

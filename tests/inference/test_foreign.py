@@ -13,8 +13,10 @@ from safetensors.torch import save_file
 from scipy import ndimage
 
 import sitta
+from sitta.adaptation.sliding_window import windowed
 from sitta.bench.plan.load import read_plan
 from sitta.bench.run.scheduler import run as run_bench
+from sitta.calibration import calibrate
 from sitta.data import phantom
 from sitta.inference import Request, load_model, predict
 from sitta.inference.checkup import check
@@ -87,7 +89,24 @@ divisor = 65535
 mean = [0.485, 0.456, 0.406]
 std = [0.229, 0.224, 0.225]
 """,
+    "windows": """
+profile = 1
+[model]
+factory = "nets.py:wnet"
+arguments = { width = 4 }
+output = 0
+[[classes]]
+name = "vessel"
+colour = "#d55e00"
+[preprocess]
+size = [32, 32]
+scale = "min-max"
+[inference]
+window = [24, 16]
+overlap = 0.5
+""",
 }
+WHOLE = [name for name in PROFILES if name != "windows"]  # a graph has no windows
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +157,10 @@ def expected(name, picture):
         values = ((grey - grey.mean()) / grey.std())[None]
     else:
         values = ((grey - grey.min()) / np.ptp(grey))[None]
+    if name == "windows":
+        method = sitta.InTEnt(foreign.wnet(4), output=0)
+        p = windowed(method, (24, 16), overlap=0.5)(torch.from_numpy(values).float())
+        return (p.probability.numpy()[0] > 0.5).astype(int)
     net = getattr(foreign, name)(*([4] if name == "wnet" else []))
     choose = {"wnet": lambda raw: raw[1], "inside": lambda raw: raw["main"].clamp(1e-12).log()}
     p = sitta.InTEnt(net, output=choose.get(name))(torch.from_numpy(values).float())
@@ -196,9 +219,12 @@ def test_serve_gives_the_same_masks(name, masks, home, images, tmp_path):
         answer, _ = work({**asked, "files": [str(path)], "out": str(out)}, catalogue)
         assert np.array_equal(np.load(out / "mask.npy").squeeze(), masks[name][number])
     assert answer["classes"] == list(Profile.read(home / f"{name}.toml").names)
+    assert answer["colours"] == (
+        ["#d55e00"] if name == "windows" else [None] * len(answer["classes"])
+    )
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", WHOLE)
 def test_a_graph_gives_the_same_masks(name, masks, home, images, tmp_path):
     graph = tmp_path / f"{name}.onnx"
     profile = home / f"{name}.toml"
@@ -251,6 +277,87 @@ def test_check_finds_nothing_wrong(name, home, images):
     found = check(str(home / f"{name}.toml"), sorted(images.iterdir())[0])
     assert not [w for w in found.warnings if "scale" not in w]
     assert found.facts["classes"] == ", ".join(Profile.read(home / f"{name}.toml").names)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_calibrating_keeps_the_masks(name, masks, home, images, monkeypatch):
+    monkeypatch.setattr(calibrate, "PER_IMAGE", (2, 2))
+    out = f"{name}-calibrated.toml"
+    done = sitta_command("calibrate", f"{name}.toml", "--images", images, "-o", out, cwd=home)
+    assert done.returncode == 0, done.stderr
+    assert "a mean of fewer than 10" in done.stdout
+    assert not list(home.glob("*.partial"))
+    before, after = Profile.read(home / f"{name}.toml"), Profile.read(home / out)
+    assert after.calibration["images"] == 3
+    assert (after.classes, after.reading) == (before.classes, before.reading)
+    assert (after.window, after.arguments) == (before.window, before.arguments)
+    predict(Request(str(home / out), "intent"), [images], home / "out" / out)
+    assert np.array_equal(read_masks(home / "out" / out), masks[name])
+
+
+def test_a_calibration_of_other_weights_is_refused(home, images, monkeypatch, tmp_path):
+    monkeypatch.setattr(calibrate, "PER_IMAGE", (2, 2))
+    shutil.copytree(home, tmp_path / "other", ignore=shutil.ignore_patterns("out"))
+    words = ("calibrate", "wnet.toml", "--images", images, "-o", "known.toml")
+    assert sitta_command(*words, cwd=tmp_path / "other").returncode == 0
+    changed = {k: v + 0.5 for k, v in foreign.wnet(4).state_dict().items()}
+    save_file(changed, tmp_path / "other" / "wnet.safetensors")
+    with pytest.raises(sitta.UnsupportedModel, match=r"made with other weights.*sitta calibrate"):
+        sitta.load(tmp_path / "other" / "known.toml")
+    again = sitta_command(
+        *words[:1], "known.toml", *words[2:], "--overwrite", cwd=tmp_path / "other"
+    )
+    assert again.returncode == 0, again.stderr
+    sitta.load(tmp_path / "other" / "known.toml")
+
+
+def test_adapt_takes_the_path_of_a_calibrated_profile(home, images, monkeypatch):
+    monkeypatch.setattr(calibrate, "PER_IMAGE", (2, 2))
+    words = ("calibrate", "four.toml", "--images", images, "-o", "path.toml")
+    assert sitta_command(*words, cwd=home).returncode == 0
+    adapt = sitta.Adapt(foreign.four(), profile=home / "path.toml")
+    assert adapt.calibration.images == 3
+    with pytest.raises(sitta.InvalidSetting, match=r"four\.toml is not calibrated"):
+        _ = sitta.Adapt(foreign.four(), profile=home / "four.toml").calibration
+
+
+def test_calibrate_meets_the_model_first(home, images, tmp_path):
+    words = ("calibrate", "nets.py:inside", "--images", images, "-o", tmp_path / "no.toml")
+    done = sitta_command(*words, "--output", "main", "--size", "32x32", cwd=home)
+    assert done.returncode == 2
+    assert "returns probabilities, not logits" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_go_before_the_profile_in_export_and_service(home, images, masks, tmp_path):
+    how = ("--output", "0", "--activation", "logits", "--threshold", "0.6")
+    done = sitta_command("export", home / "wnet.toml", tmp_path / "net.onnx", *how)
+    assert done.returncode == 0, done.stderr
+    assert load_model(str(tmp_path / "net.onnx")).profile.thresholds == (0.6,)
+    predict(Request(str(tmp_path / "net.onnx")), [images], tmp_path / "graph")
+    words = ("predict", tmp_path / "net.onnx", images, "-o", tmp_path / "no", "--channels", "3")
+    done = sitta_command(*words)
+    assert done.returncode == 2
+    assert (done.stdout + done.stderr).count("does not take inputs of this shape") == 1
+    given = {"reading": {"output": 0, "thresholds": (0.6,)}}
+    catalogue = Catalogue([str(home / "wnet.toml")], Limits(), 1, given)
+    path = sorted(images.iterdir())[0]
+    asked = {"model": "wnet", "method": "intent", "settings": {}, "files": [str(path)]}
+    work({**asked, "out": str(tmp_path)}, catalogue)
+    served = np.load(tmp_path / "mask.npy").squeeze()
+    assert (served != read_masks(tmp_path / "graph")[0]).mean() <= 1e-4
+    assert (served != masks["wnet"][0]).any()
+
+
+def test_a_profile_with_windows_offers_methods_that_have_them(home):
+    (model,) = Catalogue([str(home / "windows.toml")], Limits(), 1).describe()["models"]
+    assert model["methods"] == ["source", "adapt", "intent"]
+
+
+def test_an_export_says_that_windows_are_not_in_it(home, tmp_path):
+    done = sitta_command("export", home / "windows.toml", tmp_path / "net.onnx")
+    assert done.returncode == 0
+    assert "sliding window of the profile is not in it" in done.stderr
 
 
 def test_inspect_shows_a_profile(home):

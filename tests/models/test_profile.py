@@ -65,6 +65,10 @@ BROKEN = {  # text of a file, and what the message must say
     "sides": (HEAD + "[preprocess]\nsize = [8]", "preprocess: size needs one number a side"),
     "fit": (HEAD + '[preprocess]\nfit = "none"\nsize = [8, 8]', "preprocess: .*takes no size"),
     "window": (HEAD + "[inference]\nwindow = [64]", "inference.window: .*2 or 3 whole numbers"),
+    "window of another rank": (
+        HEAD + "[preprocess]\nsize = [8, 8]\n[inference]\nwindow = [8, 8, 8]",
+        "inference.window: A window needs one number a side.*Allowed: 2. Got: .8, 8, 8",
+    ),
     "overlap": (HEAD + "[inference]\noverlap = 1.0", "inference.overlap: .*>= 0 and < 1"),
     "statistics": (HEAD + '[inference]\nstatistics = "image"', "volume, window.*Got: 'image'"),
     "holes": (HEAD + '[postprocess]\nfill_holes = "yes"', "postprocess.fill_holes: .*true, false"),
@@ -106,6 +110,11 @@ def test_the_messages_differ(tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ProfileError, match=r"no such profile.*sitta profile new"):
         Profile.read(tmp_path / "model.toml")
+
+
+def test_a_folder_is_no_profile(tmp_path):
+    with pytest.raises(ProfileError, match="is a folder"):
+        Profile.read(tmp_path)
 
 
 def whole():

@@ -135,7 +135,8 @@ class Method(ABC):
             raise UnsupportedModel(
                 f"{type(self).__name__} cannot adapt this model: {problem}.",
                 got=f"{self.census.model} with {self.census}",
-                fix="sitta.inspect(model) lists the methods that apply" + self._measurable(),
+                fix="choose another method, such as source (--method source); sitta inspect, or "
+                "sitta.inspect(model), lists those that apply" + self._measurable(),
             )
         output, activation = as_described(unwrap(self.model), self.output, self.activation)
         object.__setattr__(self, "output", output)

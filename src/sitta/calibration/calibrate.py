@@ -19,6 +19,7 @@ from sitta.adaptation.base import Method
 from sitta.adaptation.source import Source
 from sitta.calibration.expected_dice import FEWEST, fit_dice
 from sitta.calibration.inputs import fit_inputs
+from sitta.calibration.journal import Journal
 from sitta.calibration.shifts import framed, shifted
 from sitta.core.calibrated_statistics import calibrated_layers, measure_statistics
 from sitta.core.census import census
@@ -74,6 +75,7 @@ def calibrate(
     public: bool = False,
     seed: int = 0,
     watch: OnProgress = lambda done, total: None,
+    journal: Journal | None = None,
     **settings: Any,
 ) -> Calibration:
     """What a model looks like on images of its own domain, for ``sitta.Adapt`` and expected Dice.
@@ -92,6 +94,7 @@ def calibrate(
             kept, since they could show a person; their mean image never is.
         seed: Of the synthetic shifts.
         watch: Is told how many images are done, and of how many.
+        journal: A file that keeps what is done, from which a calibration that was stopped goes on.
         **settings: ``output`` and ``activation``, as for any method.
 
     Example:
@@ -130,7 +133,10 @@ def calibrate(
         start = replace(start, statistics=statistics)
     mixes = bool(census(model).mixable or layers)
     method = Adapt(model, calibration=start, **settings) if mixes else Source(model, **settings)
-    looks = list(_looks(method, start, images, references, owners, judged, seed, watch))
+    if journal is not None:
+        parts = (start.weights, images, references, judged, safe, seed, settings)
+        journal.open(*parts, _copies(judged), SEVERE)
+    looks = list(_looks(method, start, images, references, owners, judged, seed, watch, journal))
     return _concluded(start, looks)
 
 
@@ -180,6 +186,7 @@ def _names(classes: Sequence[str] | None, count: int) -> list[str]:
             "classes needs one name per foreground class.",
             allowed=str(count),
             got=", ".join(classes),
+            fix="name them under [[classes]] of the model's profile, in the order of its channels",
         )
     usual = ["foreground"] if count == 1 else [f"class {n}" for n in range(1, count + 1)]
     return list(classes or usual)
@@ -227,20 +234,47 @@ def _looks(
     judged: Sequence[int],
     seed: int,
     watch: OnProgress,
+    journal: Journal | None,
 ) -> Iterator[_Look]:
-    """Every judged image as it is and shifted, predicted and compared."""
-    copies = int(np.clip(SHIFTED // len(judged), *PER_IMAGE))
-    total = copies + -(-copies // SEVERE)
+    """Every judged image as it is and shifted, predicted and compared; or as the journal has it."""
+    copies = _copies(judged)
     watch(0, len(judged))
     for done, i in enumerate(judged, 1):
-        image, reference = images[i], references[i]
-        yield _look(adapt(image[None]).record, start, reference, owners[i])
-        for copy in range(total):
-            severe = copy >= copies
-            draw = (seed * 1009 + i) * 101 + copy
-            one, moved, kinds = shifted(image, reference, draw, severe)
-            yield _look(adapt(one[None]).record, start, moved, owners[i], kinds, severe)
+        kept = None if journal is None else journal.looks(i)
+        if kept is not None:
+            yield from (_Look(owners[i], **{**x, "kinds": tuple(x["kinds"])}) for x in kept)
+        else:
+            seeds = [
+                (seed * 1009 + i) * 101 + copy for copy in range(copies + -(-copies // SEVERE))
+            ]
+            looks = list(_at(adapt, start, images[i], references[i], owners[i], seeds, copies))
+            if journal is not None:  # without the owner: it may be a person's name
+                rows = [{k: v for k, v in vars(x).items() if k != "owner"} for x in looks]
+                journal.add(i, rows)
+            yield from looks
         watch(done, len(judged))
+
+
+def _at(
+    adapt: Method,
+    start: Calibration,
+    image: Tensor,
+    reference: Tensor,
+    owner: str,
+    seeds: Sequence[int],
+    mild: int,
+) -> Iterator[_Look]:
+    """One image as it is, and shifted once for each seed; severely from the seed ``mild`` on."""
+    yield _look(adapt(image[None]).record, start, reference, owner)
+    for copy, seed in enumerate(seeds):
+        severe = copy >= mild
+        one, moved, kinds = shifted(image, reference, seed, severe)
+        yield _look(adapt(one[None]).record, start, moved, owner, kinds, severe)
+
+
+def _copies(judged: Sequence[int]) -> int:
+    """Shifted copies of each image, but for severe ones."""
+    return int(np.clip(SHIFTED // len(judged), *PER_IMAGE))
 
 
 def _look(

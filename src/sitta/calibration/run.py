@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import torch
 
 from sitta._util.process import OnProgress
 from sitta.calibration.calibrate import MOST_IMAGES, calibrate
+from sitta.calibration.journal import Journal
 from sitta.data.detect import stem
 from sitta.data.domains import subject_of
 from sitta.data.images import read, read_mask
@@ -38,28 +39,37 @@ class Folder:
 def calibrate_folder(
     model: nn.Module,
     preprocess: Preprocess,
-    classes: Sequence[str],
+    classes: Sequence[str] | None,
     images: Path,
     masks: Path | None = None,
     *,
     public: bool = False,
     watch: OnProgress = lambda done, total: None,
+    meet: Callable[[torch.Tensor], None] = lambda images: None,
+    journal: Path | None = None,
 ) -> Calibration:
-    """The calibration of a model from a folder of images, with or without masks of their names."""
-    folder = read_folder(preprocess, images, masks, len(classes) + 1)
-    return _calibrated(model, folder, classes, public, watch)
+    """The calibration of a model from a folder of images, with or without masks of their names.
+
+    Names of classes are needed with masks, and taken from the model's outputs if not given.
+    ``meet`` is given the images before anything is computed, to refuse what cannot go well. The
+    journal is a file that is kept until the calibration is done; with it, one that was stopped goes
+    on.
+    """
+    folder = read_folder(preprocess, images, masks, len(classes or "-") + 1)
+    meet(folder.images)
+    return _calibrated(model, folder, classes, journal, public=public, watch=watch)
 
 
 def _calibrated(
     model: nn.Module,
     given: Folder | Samples,
-    classes: Sequence[str],
-    public: bool,
-    watch: OnProgress,
-    held_out: Sequence[int] | None = None,
+    classes: Sequence[str] | None,
+    journal: Path | None,
+    **how: Any,
 ) -> Calibration:
-    how: Any = {"subjects": given.subjects, "classes": classes, "public": public, "watch": watch}
-    return calibrate(model, given.images, given.masks, held_out=held_out, **how)
+    kept = None if journal is None else Journal(journal)
+    about: dict[str, Any] = {"subjects": given.subjects, "classes": classes, "journal": kept}
+    return calibrate(model, given.images, given.masks, **about, **how)
 
 
 def read_folder(preprocess: Preprocess, images: Path, masks: Path | None, classes: int) -> Folder:
@@ -114,6 +124,7 @@ def calibrate_split(
     *,
     public: bool = False,
     watch: OnProgress = lambda done, total: None,
+    journal: Path | None = None,
 ) -> Calibration:
     """The calibration of a model that was trained on a part of these images.
 
@@ -121,5 +132,5 @@ def calibrate_split(
     """
     seen = np.random.default_rng(0).permutation(list(parts.train)).tolist()
     chosen = [*parts.held_out, *seen[: max(0, FROM_TRAINING - len(parts.held_out))]][:MOST_IMAGES]
-    held_out = range(min(len(parts.held_out), MOST_IMAGES))
-    return _calibrated(model, samples[chosen], classes, public, watch, held_out)
+    how: dict[str, Any] = {"held_out": range(min(len(parts.held_out), MOST_IMAGES))}
+    return _calibrated(model, samples[chosen], classes, journal, public=public, watch=watch, **how)

@@ -26,48 +26,88 @@ def calibrate(
         bool, typer.Option("--public", help="The images are public: keep means of few subjects.")
     ] = False,
     weights: o.Weights = None,
+    output: o.Reading = None,
+    activation: o.Activation = None,
+    threshold: o.Threshold = None,
+    size: o.Size = None,
+    fit: o.Fit = None,
+    spacing: o.Spacing = None,
+    channels: o.Channels = None,
+    scale: o.Scale = None,
+    plane: o.Plane = None,
+    dims: o.Dims = None,
     overwrite: o.Overwrite = False,
     threads: o.Threads = None,
     as_json: o.AsJson = False,
 ) -> None:
-    """Look at in-domain images once: for Adapt, expected Dice and the input check."""
+    """Look at in-domain images once: for Adapt, expected Dice and the input check.
+
+    A calibration that was stopped goes on where it was.
+    """
     from dataclasses import replace
 
     from sitta._util.threads import use_threads
     from sitta.calibration.run import calibrate_folder
     from sitta.errors import InvalidSetting, UnsupportedModel
     from sitta.inference.backends.onnx import Graph
-    from sitta.inference.loading import find_profile, load_model
+    from sitta.inference.contact import first_contact
+    from sitta.inference.loading import find_profile, load_profile
 
     if out.exists() and not overwrite:
         raise InvalidSetting(f"{out} is there already.", fix="another -o, or --overwrite")
     use_threads(threads)
-    loaded = load_model(model, weights)
+    changes = o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims)
+    reading = o.reading(output, activation, threshold)
+    profile = replace(find_profile(model, weights), calibration=None)  # one of other weights
+    loaded = load_profile(model, profile, changes, reading=reading)
     if isinstance(loaded.model, Graph):
         raise UnsupportedModel(
             "A graph cannot be calibrated.", fix="calibrate the model, then export it"
         )
+
+    def meet(found: Any) -> None:
+        for warning in first_contact(loaded, found[:1].numpy(), loaded.profile.window):
+            say(f"warning: {warning}", err=True)
+
+    journal = out.with_name(f"{out.stem}.calibration.partial")
     with progress("calibrating", silent=as_json) as watch:
         made = calibrate_folder(
             loaded.model,
             loaded.preprocess,
-            loaded.classes,
+            loaded.classes if loaded.profile.names or masks is not None else None,
             images,
             masks,
             public=public,
             watch=watch,
+            meet=meet,
+            journal=journal,
         )
-    profile = find_profile(model, weights)
-    kept: dict[str, Any] = {"preprocess": loaded.preprocess, "classes": loaded.profile.classes}
+    names = ("classes", "output", "activation")
+    kept: dict[str, Any] = {name: getattr(loaded.profile, name) for name in names}
+    kept["preprocess"] = loaded.preprocess
     moved: dict[str, Any] = _moved(profile, out.absolute().parent)
     replace(profile, **moved, **kept, said=None, calibration=made.as_dict()).write(out)
+    journal.unlink(missing_ok=True)
     if as_json:
         print_json(told(made))
         return
     show(made)
     if made.inputs is not None and made.inputs.image is None:
-        say("No mean image or mean shape is kept: they need ten subjects, or --public.")
+        say(_unkept(made))
     say(f"{out}: use it wherever a model is asked for, such as sitta predict {out} scans/ -o out")
+
+
+def _unkept(made: Any) -> str:
+    """Why means of few subjects are not kept, and what to do about it."""
+    from sitta.prediction.calibration import SUBJECTS
+
+    shapes = any(c.prior is not None for c in made.classes)
+    what = "No mean image is kept" if shapes else "No mean image and no mean shape are kept"
+    return (
+        f"{what}: the images are of {made.subjects} subjects, and a mean of fewer than {SUBJECTS} "
+        "could show one of them. Give images of more"
+        + ("." if shapes else ", or --public for mean shapes of public images.")
+    )
 
 
 def _moved(profile: Any, home: Path) -> dict[str, str]:

@@ -20,9 +20,9 @@ def export(
     step: o.Step = None,
     lambdas: Annotated[o.Text, o.option(o.METHOD, "In place of the grid, such as 1,0.5,0.")] = None,
     settings: o.Settings = None,
-    output: Annotated[
-        o.Text, typer.Option(help="Key or index of the logits in what a network returns.")
-    ] = None,
+    output: o.Reading = None,
+    activation: o.Activation = None,
+    threshold: o.Threshold = None,
     weights: o.Weights = None,
     multiple: Annotated[
         o.Whole,
@@ -59,7 +59,7 @@ def export(
     if is_graph(model):
         raise InvalidSetting(f"{model} is a graph already.", fix="give what it was exported from")
     changes = o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims)
-    loaded = load_model(model, weights, changes)
+    loaded = load_model(model, weights, changes, reading=o.reading(output, activation, threshold))
     done = export_onnx(
         loaded.model,  # type: ignore[arg-type]  # no graph, as seen above
         out,
@@ -68,12 +68,17 @@ def export(
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
         channels=loaded.preprocess.channels if channels else None,
         multiple=multiple,
-        output=o.key_or_index(output),
         target=target,
         overwrite=overwrite,
         **chosen,
     )
     if as_json:
         print_json(done.as_dict(), indent=None)
-    else:
-        say(done)
+        return
+    say(done)
+    if loaded.profile.window is not None:
+        say(
+            "warning: a graph takes each input whole. The sliding window of the profile is not in "
+            "it, so masks of inputs larger than the window differ.",
+            err=True,
+        )

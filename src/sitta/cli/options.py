@@ -103,6 +103,14 @@ def reading(output: Text, activation: Text, threshold: Text) -> dict[str, Any]:
     return {**told, "thresholds": cuts} if cuts else told
 
 
+def replacing(
+    weights: Path | None, changes: dict[str, Any], reading: dict[str, Any]
+) -> dict[str, Any]:
+    """What goes before a profile, as keywords of ``load_model``; empty if nothing does."""
+    told = {"changes": changes, "reading": reading}
+    return given(weights=weights) | {name: value for name, value in told.items() if value}
+
+
 def key_or_index(output: Text) -> str | int | None:
     """An index if it is a number."""
     whole = output is not None and output.lstrip("-").isdecimal()
@@ -116,6 +124,19 @@ def scaling(text: str) -> dict[str, Any]:
 
     kind, *words = text.split() or [text]
     return parse("Preprocess", {"scale": kind, **_pairs(words)}, Preprocess)
+
+
+def factory_arguments(words: list[str]) -> dict[str, Any]:
+    """NAME=VALUE for a factory: values as TOML has them (32, true, [1, 2]), else text."""
+    import tomllib
+
+    values: dict[str, Any] = {}
+    for name, text in _pairs(words).items():
+        try:
+            values[name] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            values[name] = text
+    return values
 
 
 def numbers(text: str | None, kind: Callable[[str], Any]) -> tuple[Any, ...] | None:

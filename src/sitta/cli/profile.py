@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,10 @@ def new(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path(
         "model.toml"
     ),
+    argument: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Of the factory, such as width=32; repeatable."),
+    ] = None,
     output: o.Reading = None,
     activation: o.Activation = None,
     classes: Annotated[
@@ -43,9 +48,8 @@ def new(
     """Write a commented first draft, from what the network shows."""
     from sitta._util.files import atomic_write
     from sitta.errors import InvalidSetting
-    from sitta.inference.draft import draft, look
-    from sitta.inference.loading import load_model
-    from sitta.models.profile import Profile
+    from sitta.inference.draft import draft, look, require_readable
+    from sitta.inference.loading import find_profile, load_profile
 
     if out.exists() and not overwrite:
         raise InvalidSetting(f"{out} is there already.", fix="another -o, or --overwrite")
@@ -57,15 +61,17 @@ def new(
         )
     told: dict[str, Any] = o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims)
     chosen = o.key_or_index(output)
-    loaded = load_model(factory, weights, told)
+    arguments = o.factory_arguments(argument or [])
+    profile = replace(find_profile(factory, weights), arguments=arguments)
+    loaded = load_profile(factory, profile)
     seen = look(loaded.model, channels, chosen)  # type: ignore[arg-type]  # a factory has no graph
-    said = {**told, "output": chosen, "activation": activation}
+    said = {**told, "output": chosen, "activation": activation, "arguments": arguments}
     said["classes"] = None if classes is None else o.comma_separated(classes)
     home = out.absolute().parent
     text = draft(seen, _beside(factory, home), weights=_relative(weights, home), said=said)
+    require_readable(text, home)  # what was given may not go together
     with atomic_write(out) as written:
         written.write_text(text, encoding="utf-8")
-    Profile.read(out)  # a draft of ours can be read
     say(f"{out}: look at the lines marked CHECK, then: sitta profile check {out} IMAGE")
 
 

@@ -22,7 +22,7 @@ def serve(
         list[str] | None,
         typer.Argument(
             metavar="[MODEL]...",
-            help="Names, checkpoints, .onnx, package.module:factory. All of the zoo if none.",
+            help="Names, profiles, checkpoints, .onnx, package:factory. All of the zoo if none.",
         ),
     ] = None,
     host: o.Host = o.LOOPBACK,
@@ -44,6 +44,17 @@ def serve(
     memory: Annotated[int, option(LIMITS, "MB a worker may add.", min=64)] = 4096,
     keep: Annotated[int, option(LIMITS, "MB of results.", min=1)] = 2048,
     keep_minutes: Annotated[float, option(LIMITS, "Age of a result.", min=0.01)] = 60.0,
+    weights: o.Weights = None,
+    output: o.Reading = None,
+    activation: o.Activation = None,
+    threshold: o.Threshold = None,
+    size: o.Size = None,
+    fit: o.Fit = None,
+    spacing: o.Spacing = None,
+    channels: o.Channels = None,
+    scale: o.Scale = None,
+    plane: o.Plane = None,
+    dims: o.Dims = None,
 ) -> None:
     """A page to drop images on, and a REST service, on this machine."""
     from sitta.errors import MissingExtra
@@ -69,4 +80,7 @@ def serve(
         memory_bytes=memory * MB,
     )
     guard = Guard(host, token or None, insecure, frozenset(n.lower() for n in allow_host or []))
-    run(models or [], guard, port, limits, workers, threads, typer.echo, session)
+    changes = o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims)
+    reading = o.reading(output, activation, threshold)
+    given = o.replacing(weights, changes, reading)
+    run(models or [], guard, port, limits, workers, threads, typer.echo, session, given)

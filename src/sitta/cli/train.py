@@ -137,6 +137,14 @@ def _watch(count: list[int], silent: bool) -> Callback:
             best = "  best" if better else ""
             self.say(f"epoch {row.epoch:3d}  {scores}  {row.seconds:.1f} s{best}")
 
+        def calibrating(self, done: int, total: int) -> None:
+            bar.update(task, description="calibrating", completed=done, total=total)
+            if done == 0:
+                self.say(f"calibrating on {total} images")
+                bar.start()
+            if done == total:
+                bar.stop()
+
         def end(self) -> None:
             bar.stop()
 

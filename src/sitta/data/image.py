@@ -60,6 +60,10 @@ class Image:
     indices: Array | None = field(default=None, repr=False)  # S, into a palette: a mask's labels
 
 
+class OtherRange(InvalidImage):
+    """An image of plainly other values than those that a scale stands for."""
+
+
 class TooLarge(InvalidImage):
     """An image of more values than are allowed, or than can be decoded."""
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sitta.data.image import Array, Image
-from sitta.errors import InvalidImage, InvalidSetting
+from sitta.data.image import Array, Image, OtherRange
+from sitta.errors import InvalidSetting
 
 FLAT = 1e-6  # of the file's range: less contrast than that is the rounding of interpolation
 EIGHT_BITS = 255.0
@@ -191,7 +191,7 @@ def _require_depth(image: Image, divisor: float) -> None:
         fix = "divide images of 8 bits by 255"
     else:
         return
-    raise InvalidImage(
+    raise OtherRange(
         f"{image.path} has other values than the model divides by {divisor:g}.",
         allowed="values from 0 to about the divisor",
         got=f"{kind.name}, up to {most:g}",

@@ -28,8 +28,8 @@ SHAPES = ("Shape", "Size")
 class Rewriter:
     """Computes ``logits`` ``(K, N, C, *S)``, ``distance`` ``(N,)`` and ``tiny`` from ``image``.
 
-    From a graph of one input ``(N, C, *S)`` and one output, the logits; ``statistics`` names the
-    running means to mix. Sides grow to multiples of ``multiple``, as the network itself does.
+    From a graph of one input ``(N, C, *S)`` whose first output are the logits; ``statistics`` names
+    the running means to mix. Sides grow to multiples of ``multiple``, as the network itself does.
     """
 
     def __init__(

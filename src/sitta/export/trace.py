@@ -34,18 +34,24 @@ LARGER = 4  # a network may need a larger multiple than its stride: this many do
 class Traced:
     """A plain forward pass as a graph."""
 
-    model: ModelProto  # of one input, and the logits as its only output
+    model: ModelProto  # of one input, and the logits as its first output
     statistics: set[str]  # names of the running means of layers that mix
     multiple: int  # sides are multiples of this
     pads: bool  # whether the network itself grows sides to multiples, and cuts its logits back
 
 
 class Plain(nn.Module):
-    """A network in float32 on the CPU, as it is at inference, that returns its logits alone."""
+    """A network in float32 on the CPU, as it is at inference, that returns its logits alone.
+
+    With ``mixing.keeps``, also what each layer with running statistics returns.
+    """
 
     def __init__(self, model: nn.Module, output: Output = None) -> None:
         super().__init__()
-        self.network = copy.deepcopy(twin(model, SourceStatistics())[0]).cpu().float()
+        self.mixing = SourceStatistics()
+        memo = {id(self.mixing): self.mixing}
+        network = twin(model, self.mixing)[0]
+        self.network = copy.deepcopy(network, memo).cpu().float()
         self.output = output
         for module in self.network.modules():
             if isinstance(module, MixedNorm):
@@ -54,9 +60,12 @@ class Plain(nn.Module):
                 # torch 2.13 translates a Conv3d without a bias to one of the wrong shape.
                 module.bias = nn.Parameter(torch.zeros(module.out_channels))
 
-    def forward(self, rows: Tensor) -> Tensor:
-        """Logits ``(N, C, *S)``."""
-        return logits_of(self.network(rows), self.output, rows.shape)
+    def forward(self, rows: Tensor) -> Tensor | tuple[Tensor, ...]:
+        """Logits ``(N, C, *S)``, and what is kept."""
+        self.mixing.calls, self.mixing.kept = 0, []
+        logits = logits_of(self.network(rows), self.output, rows.shape)
+        kept, self.mixing.kept = self.mixing.kept, []
+        return (logits, *kept) if self.mixing.keeps else logits
 
     @property
     def statistics(self) -> set[str]:
@@ -68,12 +77,21 @@ class Plain(nn.Module):
 class SourceStatistics(StatisticsMixer):
     """Normalises at the source's statistics, by operations that become one ONNX node each."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0  # of layers with running statistics, in the last pass
+        self.keeps, self.kept = False, list[Tensor]()  # what they returned, if that is asked for
+
     def normalise(self, layer: Any, x: Tensor, out: Tensor | None) -> Tensor:
         """As BatchNormalization; without running statistics, each row by itself."""
         by = {"weight": layer.onnx_weight, "bias": layer.onnx_bias, "eps": layer.adapter.eps(layer)}
         if not hasattr(layer, "onnx_mean"):
             return F.instance_norm(x, **by)
-        return F.batch_norm(x, layer.onnx_mean, layer.onnx_var, **by)
+        self.calls += 1
+        normal = F.batch_norm(x, layer.onnx_mean, layer.onnx_var, **by)
+        if self.keeps:
+            self.kept.append(normal)
+        return normal
 
 
 def _prepare(layer: MixedNorm) -> None:
@@ -112,7 +130,19 @@ def trace(
         multiples = [least * 2**i for i in range(LARGER)]
     with torch.no_grad(), quiet():
         program, fitting = _exported(plain, channels, rank, multiples)
-        return Traced(to_onnx(program), plain.statistics, fitting, pads)
+        graph = to_onnx(program)
+        if plain.mixing.calls > _count(graph, plain.statistics):
+            # Layers that the chosen output does not need, as of another output, were left out.
+            # The distance is that of all layers that run.
+            plain.mixing.keeps = True
+            graph = to_onnx(_exported(plain, channels, rank, [fitting])[0])
+        return Traced(graph, plain.statistics, fitting, pads)
+
+
+def _count(graph: ModelProto, statistics: set[str]) -> int:
+    """How many nodes normalise by these running means."""
+    kind = "BatchNormalization"
+    return sum(node.op_type == kind and node.input[3] in statistics for node in graph.graph.node)
 
 
 def _exported(

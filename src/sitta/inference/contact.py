@@ -9,7 +9,13 @@ import numpy as np
 
 from sitta.core.activations import ACTIVATIONS, INSIDE
 from sitta.data.image import Array
-from sitta.errors import SittaError, UnsupportedModel, is_out_of_memory
+from sitta.errors import (
+    InvalidImage,
+    InvalidSetting,
+    SittaError,
+    UnsupportedModel,
+    is_out_of_memory,
+)
 from sitta.inference.backends.onnx import Graph
 from sitta.inference.loading import Loaded
 
@@ -19,6 +25,7 @@ if TYPE_CHECKING:
     from sitta.inference.probe import Output
 
 FAR = 20.0  # inputs of networks are most often between -5 and 5
+TABLE = {"size": "preprocess", "window": "inference"}  # of a profile
 LOGITS = 'activation = "logits" under [model] (--activation logits)'
 
 
@@ -28,15 +35,24 @@ def first_contact(
     """Check one image ``(N, C, *S)`` on its way through the unadapted network.
 
     What would make every file wrong is an error, with what to do about it. What may be as it
-    should is returned, in sentences. A network that Sitta trained or exported is only fed, since
-    what it returns is known.
+    should is returned, in sentences. What a network that Sitta trained or exported returns is
+    known: of such, only what it takes is checked.
     """
     warnings = _about_inputs(loaded, values)
-    if isinstance(loaded.model, Graph) or not loaded.profile.factory:
+    if isinstance(loaded.model, Graph):
+        if loaded.preprocess.size is not None:  # else each file has its own sides
+            _check_graph(loaded.model, values)
         return warnings
+    _check_shape(loaded, values)
+    if not loaded.profile.factory:
+        return warnings
+    if window and len(window) != values.ndim - 2:
+        raise InvalidSetting(
+            "A window needs one number a side.", allowed=str(values.ndim - 2), got=str(window)
+        )
     part = values[:1, :, *(slice(0, n) for n in window)] if window else values[:1]
     try:
-        _check_output(loaded, part)
+        _check_output(loaded, part, "window" if window else "size")
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -70,7 +86,42 @@ def _about_inputs(loaded: Loaded, values: Array) -> list[str]:
     return warnings
 
 
-def _check_output(loaded: Loaded, values: Array) -> None:
+def _check_graph(graph: Graph, values: Array) -> None:
+    """What a graph refuses in this image it would refuse in every other."""
+    try:
+        graph.require_shape(values.shape)
+    except InvalidImage as error:
+        how = {"allowed": error.allowed, "got": error.got, "fix": error.fix}
+        raise UnsupportedModel(error.what, **how) from error
+
+
+def _check_shape(loaded: Loaded, values: Array) -> None:
+    """Refuse other dimensions, and other channels than a network of Sitta takes."""
+    from sitta.core.census import census
+
+    model: Any = loaded.model
+    about, dims, channels = census(model), values.ndim - 2, values.shape[1]
+    if about.rank in (2, 3) and about.rank != dims:
+        raise UnsupportedModel(
+            f"The network takes images of {about.rank} dimensions.",
+            allowed=str(about.rank),
+            got=str(dims),
+            fix=f"dims = {about.rank} under [preprocess] (--dims {about.rank})",
+        )
+    if not loaded.profile.factory and about.in_channels not in (None, channels):
+        raise _other_channels(str(about.in_channels), str(channels))
+
+
+def _other_channels(allowed: str, got: str) -> UnsupportedModel:
+    return UnsupportedModel(
+        "The network takes another number of channels.",
+        allowed=allowed,
+        got=got,
+        fix=f"channels = {allowed} under [preprocess] (--channels {allowed})",
+    )
+
+
+def _check_output(loaded: Loaded, values: Array, sides: str) -> None:
     """Refuse what no image would get right."""
     import torch
 
@@ -83,7 +134,9 @@ def _check_output(loaded: Loaded, values: Array) -> None:
     except Exception as error:
         if is_out_of_memory(error):
             raise
-        raise _failed(loaded, image, error) from error
+        raise _failed(loaded, image, error, sides) from error
+    if loaded.profile.output is None and not isinstance(raw, torch.Tensor):
+        raise _several(raw)
     chosen = logits_of(raw, loaded.profile.output, image.shape)
     _check_sides(image, chosen)
     if not torch.isfinite(chosen).all() and float(image.std()) > 0:
@@ -96,6 +149,20 @@ def _check_output(loaded: Loaded, values: Array) -> None:
         output = described(chosen)[0]
         _check_activation(loaded.profile.activation, output)
         _check_classes(loaded, output)
+
+
+def _several(raw: Any) -> UnsupportedModel:
+    """Which output is the segmentation has to be said."""
+    from sitta.inference.probe import described
+
+    maps = described(raw)
+    key = next((one.key for one in reversed(maps)), 0)
+    shown = f'"{key}"' if isinstance(key, str) else key
+    return UnsupportedModel(
+        "The network returns several things, of which one is the segmentation.",
+        got="; ".join(map(str, maps)) or type(raw).__name__,
+        fix=f"say which, such as output = {shown} under [model] (--output {key})",
+    )
 
 
 def _check_sides(image: Tensor, chosen: Tensor) -> None:
@@ -140,30 +207,26 @@ def _check_classes(loaded: Loaded, output: Output) -> None:
     if names and len(names) != channels - exclusive:
         why = "channel 0 is the background, and has no name" if exclusive else "one for each label"
         raise UnsupportedModel(
-            f"The network returns {channels} channels, which do not fit the classes named: {why}.",
+            f"The network returns {channels} channel{'s' if channels > 1 else ''}, which do not "
+            f"fit the classes named: {why}.",
             allowed=f"{channels - exclusive} under [[classes]]",
             got=", ".join(names),
         )
 
 
-def _failed(loaded: Loaded, image: Tensor, error: Exception) -> SittaError:
+def _failed(loaded: Loaded, image: Tensor, error: Exception, sides: str) -> SittaError:
     """Why the network failed, with what would work if that is found out."""
     from sitta.inference.probe import BASES, smallest_multiple, takes
 
     said = re.search(r"to have (\d+) channels, but got (\d+) channels", str(error))
     if said and int(said[2]) == image.shape[1]:
-        return UnsupportedModel(
-            "The network takes another number of channels.",
-            allowed=said[1],
-            got=said[2],
-            fix=f"channels = {said[1]} under [preprocess] (--channels {said[1]})",
-        )
+        return _other_channels(said[1], said[2])
     model: Any = loaded.model
     dims, channels = image.dim() - 2, image.shape[1]
     base = next((n for n in BASES.get(dims, ()) if takes(model, channels, [n] * dims)), None)
     multiple = base and smallest_multiple(model, channels, dims, base)
     if base and not all(n % (multiple or base) == 0 for n in image.shape[2:]):
-        return _wrong_sides(image, multiple, base)
+        return _wrong_sides(image, multiple, base, sides)
     told = " ".join(str(error).split())[:500]
     return UnsupportedModel(
         f"The network fails on an image of {_sides(image)} with {channels} channels "
@@ -172,7 +235,7 @@ def _failed(loaded: Loaded, image: Tensor, error: Exception) -> SittaError:
     )
 
 
-def _wrong_sides(image: Tensor, multiple: int | None, base: int) -> SittaError:
+def _wrong_sides(image: Tensor, multiple: int | None, base: int, entry: str) -> SittaError:
     if multiple is None:
         fits = "x".join([str(base)] * (image.dim() - 2))
         allowed = fits.replace("x", " x ")
@@ -184,7 +247,7 @@ def _wrong_sides(image: Tensor, multiple: int | None, base: int) -> SittaError:
         "The network does not take images of these sides.",
         allowed=allowed,
         got=_sides(image),
-        fix=f"size = [{size}] under [preprocess] (--size {fits})",
+        fix=f"{entry} = [{size}] under [{TABLE[entry]}] (--{entry} {fits})",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,9 @@ from sitta._util.settings import constraints
 from sitta.core.census import census
 from sitta.core.twin import Output as Where
 from sitta.data.preprocess import Preprocess
-from sitta.errors import UnsupportedModel
+from sitta.errors import InvalidSetting, UnsupportedModel
 from sitta.inference.probe import (
+    BASES,
     USUAL,
     Output,
     described,
@@ -23,6 +25,7 @@ from sitta.inference.probe import (
     run,
     smallest_multiple,
 )
+from sitta.models.profile import Profile
 from sitta.models.profile.entries import VERSION
 from sitta.models.profile.writing import value
 
@@ -60,16 +63,40 @@ def look(model: nn.Module, channels: int | None = None, output: Where = None) ->
     dims, channels = about.rank or 2, channels or about.in_channels or 1
     side = fitting_side(model, channels, dims) if dims in SIDE else None
     if side is None:
-        raise UnsupportedModel(
-            f"The network returns no map of the size of its input, on noise of {channels} "
-            f"channels in {dims}D.",
-            fix="say how many channels it takes (--channels), or let its factory return a module "
-            "that brings its map to the size of the input",
-        )
+        raise _no_map(model, channels, dims)
     outputs = described(run(model, noise(channels, [side] * dims)))
     multiple = smallest_multiple(model, channels, dims, side)
     kept = outputs if output is None else tuple(one for one in outputs if one.key == output)
-    return Seen(channels, dims, side, multiple, kept or outputs)
+    if not kept:
+        raise InvalidSetting(
+            "The network returns no such output.",
+            allowed="; ".join(map(str, outputs)),
+            got=str(output),
+        )
+    return Seen(channels, dims, side, multiple, kept)
+
+
+def _no_map(model: nn.Module, channels: int, dims: int) -> UnsupportedModel:
+    """Why no side was found: what the network returns instead, or how it fails."""
+    sides, got = [BASES.get(dims, (64,))[0]] * dims, "no map"
+    try:
+        maps = described(run(model, noise(channels, sides)))
+        got = "; ".join(map(str, maps)) or got
+    except Exception as error:  # a user's network has its own kinds
+        got = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    size = " x ".join(map(str, sides))
+    return UnsupportedModel(
+        "The network returns no map of the size of its input.",
+        allowed=f"a map of {size} for an image of {channels} x {size}",
+        got=got,
+        fix="say how many channels it takes (--channels), or let its factory return a module "
+        "that brings its map to the size of the input",
+    )
+
+
+def require_readable(text: str, folder: Path) -> None:
+    """Refuse a draft whose given entries do not go together, before it is written."""
+    Profile.from_dict(tomllib.loads(text), folder=folder)
 
 
 def draft(
@@ -108,7 +135,8 @@ def _head(factory: str) -> Iterator[str]:
 def _model(seen: Seen, factory: str, weights: Path | None, said: dict[str, Any]) -> Iterator[str]:
     yield "[model]"
     yield f"factory = {value(factory)}"
-    yield "# arguments = { width = 32 }  # of the factory"
+    given = said.get("arguments")
+    yield f"arguments = {value(given)}" if given else "# arguments = { width = 32 }"
     yield f"weights = {value(str(weights))}" if weights else '# weights = "weights.safetensors"'
     yield from _output(seen, said.get("output"))
     yield from _activation(_read(seen, said.get("output")), said.get("activation"))
@@ -139,6 +167,8 @@ def _activation(output: Output | None, said: str | None) -> Iterator[str]:
     span = f"values from {output.low:.3g} to {output.high:.3g} on noise"
     if output.activation == "logits":
         yield f'# activation = "logits"  # seen: {span}'
+        if output.channels > 1:
+            yield f'# activation = "sigmoid"  # {CHECK}: if the classes may overlap'
     else:
         sums = ", which sum to 1" if output.sums_to_one else ""
         yield f"activation = {value(output.activation)}  # seen: {span}{sums}"
@@ -163,7 +193,8 @@ def _classes(seen: Seen, said: dict[str, Any]) -> Iterator[str]:
         count = channels - exclusive
         names = ["foreground"] if count == 1 else [f"class {n}" for n in range(1, count + 1)]
     kind = "class 0 is the background and has no table" if exclusive else "one for each channel"
-    yield f"# {channels} channels: {kind}. {CHECK} the names and their order."
+    told = f"{channels} channel{'s' if channels > 1 else ''}"
+    yield f"# {told}: {kind}. {CHECK} the names and their order."
     for number, name in enumerate(names):
         yield "[[classes]]"
         yield f"name = {value(name)}"

@@ -75,7 +75,17 @@ def load_model(
     The changes are those of its preprocessing; ``reading`` replaces ``output``, ``activation`` and
     ``thresholds`` of its profile. A graph uses all cores, unless it is told how many threads.
     """
-    profile = find_profile(name, weights)
+    return load_profile(name, find_profile(name, weights), changes, threads, reading)
+
+
+def load_profile(
+    name: str,
+    profile: Profile,
+    changes: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    reading: Mapping[str, Any] | None = None,
+) -> Loaded:
+    """As ``load_model``, by a profile in place of a name."""
     changes = {"preprocess": changes or None, **(reading or {})}
     if profile.onnx:
         return _graph(name, profile, changes, threads)
@@ -193,8 +203,22 @@ def _finished(
         card = {**(own if isinstance(own, dict) else {}), **card_of_profile(profile)}
         for one in (model, unwrap(model)):  # of a wrapper, what is inside is asked
             one.profile, one.card = profile, card  # type: ignore[assignment]  # plain attributes
+        _require_own_calibration(name, model, profile)
     inputs = profile.preprocess or Preprocess()
     classes = profile.names or UNNAMED
     if classes == UNNAMED:
         classes = (STRUCTURES.get(profile.source.split("/")[0], UNNAMED[0]),)
     return Loaded(name, model, inputs, classes, digest, runtime, settings or {}, profile)
+
+
+def _require_own_calibration(name: str, model: nn.Module, profile: Profile) -> None:
+    """Refuse what was learnt of other weights: it would say nothing true of these."""
+    if profile.calibration is None:
+        return
+    from sitta.calibration.calibrate import fingerprint
+
+    if profile.calibration.get("weights") not in (None, fingerprint(model)):
+        raise UnsupportedModel(
+            f"The calibration of {name} was made with other weights.",
+            fix="calibrate again (sitta calibrate), or leave calibration out of the profile",
+        )

@@ -128,6 +128,8 @@ def _conclude(run: Run, worker: Worker, started: str) -> None:
         "settings": {**loaded.settings, **request.settings},
         "preprocess": loaded.preprocess.as_dict(),
         "profile": loaded.profile.reading,
+        "licence": loaded.profile.licence,
+        "citation": loaded.profile.citation,
         "warnings": run.warnings,
         "saved": list(request.save),
         "seed": request.settings.get("seed"),

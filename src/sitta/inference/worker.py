@@ -13,6 +13,7 @@ import numpy as np
 
 from sitta._util.deadline import Expired, deadline
 from sitta._version import __version__
+from sitta.data.image import OtherRange
 from sitta.errors import DiskFull, InvalidImage, SittaError, is_out_of_memory
 from sitta.inference.backends.onnx import Graph
 from sitta.inference.contact import first_contact
@@ -135,6 +136,8 @@ def attempts(worker: Worker, files: Iterable[InputFile]) -> Iterator[Attempt]:
         try:
             opened = worker.open(file)
         except Exception as error:
+            if worker.warnings is None and isinstance(error, OtherRange):  # first contact
+                raise Stopped.at(file, error) from error
             yield file, None, sentence(file, error)
             continue
         if not isinstance(opened, PreparedFile):

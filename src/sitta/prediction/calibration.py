@@ -154,7 +154,12 @@ def calibration_from(given: Any) -> Calibration | None:
         return given
     if isinstance(given, str | Path):
         tables = _tables(Path(given))
-        return Calibration.from_dict(tables.get("calibration", tables), str(given))
+        if "profile" in tables and "calibration" not in tables:
+            raise InvalidSetting(f"{given} is not calibrated.", fix=CALIBRATE_AGAIN)
+        inside = tables.get("calibration", tables)
+        if isinstance(inside, str):  # a profile, which names the file beside it
+            return calibration_from(Path(given).with_name(Path(inside).name))
+        return Calibration.from_dict(inside, str(given))
     held = given if isinstance(given, Mapping) else given.calibration
     return None if held is None else Calibration.from_dict(held)
 

@@ -24,7 +24,13 @@ ADAPTERS = 16  # kept at once: one for each model, method and settings that were
 class Catalogue:
     """Models that are loaded, by the names that clients use; the first is the usual one."""
 
-    def __init__(self, models: Sequence[str], limits: Limits, threads: int) -> None:
+    def __init__(
+        self,
+        models: Sequence[str],
+        limits: Limits,
+        threads: int,
+        given: Mapping[str, Any] | None = None,  # in place of the profile: see ``load_model``
+    ) -> None:
         self.limits, self.threads = limits, threads
         self.loaded: dict[str, Loaded] = {}
         self._adapter = lru_cache(ADAPTERS)(self._made)
@@ -32,7 +38,7 @@ class Catalogue:
             name = _name(model)
             if name in self.loaded:
                 raise InvalidSetting(f"Two models are called {name}.", fix="name each once")
-            self.loaded[name] = load_model(model, threads=threads)
+            self.loaded[name] = load_model(model, threads=threads, **(given or {}))
 
     def usual_method(self, name: str) -> str:
         """What is done if a client does not say."""
@@ -43,16 +49,14 @@ class Catalogue:
         return self._adapter(name, method, json.dumps(settings, sort_keys=True))
 
     def _made(self, name: str, method: str, settings: str) -> Adapt:
-        model, request = self.loaded[name].model, Request(name, method, json.loads(settings))
-        if isinstance(model, Graph):
-            model.require(request)
-            return model
-        from sitta.adaptation import methods
-        from sitta.inference.backends.torch import adapter
+        loaded, request = self.loaded[name], Request(name, method, json.loads(settings))
+        if not isinstance(loaded.model, Graph):
+            from sitta.adaptation import methods
 
-        parsed = parse(method, request.settings, methods()[method])
-        self._require_few_passes(methods()[method], model, parsed)
-        return adapter(model, replace(request, settings=parsed), self.threads)
+            parsed = parse(method, request.settings, methods()[method])
+            self._require_few_passes(methods()[method], loaded.model, parsed)
+            request = replace(request, settings=parsed)
+        return loaded.adapter(request, self.threads)  # with the windows of its profile
 
     def _require_few_passes(self, method: Any, model: Any, settings: Mapping[str, Any]) -> None:
         """Refuse settings that would keep a worker busy for hours, before any is computed."""
@@ -121,9 +125,14 @@ def _applicable(loaded: Loaded) -> list[str]:
     """The methods that can adapt a model."""
     if isinstance(loaded.model, Graph):
         return [loaded.model.manifest.method]
+    from sitta.adaptation import methods
     from sitta.adaptation.inspection import inspect
+    from sitta.adaptation.sliding_window import Windowed
 
-    return [name for name, problem in inspect(loaded.model).problems.items() if not problem]
+    fit = [name for name, problem in inspect(loaded.model).problems.items() if not problem]
+    if loaded.profile.window is None:
+        return fit
+    return [name for name in fit if issubclass(methods()[name], Windowed)]
 
 
 def _method(kind: Any) -> dict[str, Any]:

@@ -187,6 +187,7 @@ def _answer(
         **described(job, done.image, done.placement, seen),
         "shown": shown,
         "classes": list(done.names(loaded.classes)),
+        "colours": [one.colour for one in loaded.profile.classes],
         **{name: record[name] for name in kept},
         "look": any(looks),
         "seconds": rows[0]["seconds"],

@@ -6,12 +6,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from sitta.errors import SittaError
+from sitta.errors import InvalidSetting, SittaError
 from sitta.serve.guard import Guard
 from sitta.serve.quotas import Limits
 from sitta.serve.worker import WorkerConfig
@@ -28,11 +29,13 @@ def run(
     threads: int | None,
     say: Callable[[str], None],
     session: Path | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM, and ``say`` where the page is.
 
     Without models, all of the zoo are served; without threads, the workers share all cores; port 0
-    is any that is free. With a session, results stay in that folder.
+    is any that is free. With a session, results stay in that folder. What is ``given`` replaces
+    entries of the profile of the one model: arguments of ``load_model``.
     """
     from sitta.models.zoo import entries
     from sitta.serve.app import create_app
@@ -42,7 +45,14 @@ def run(
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         signal.signal(number, lambda *_: sys.exit(0))  # everything is put away on the way out
     chosen = list(models) or [entry.name for entry in entries() if not entry.problem]
-    worker = WorkerConfig(chosen, limits, threads or max(1, (os.cpu_count() or 1) // workers))
+    if given and len(chosen) != 1:
+        raise InvalidSetting(
+            "Options that describe a model go with one model.",
+            got=", ".join(chosen),
+            fix="write a profile for each: sitta profile new",
+        )
+    share = threads or max(1, (os.cpu_count() or 1) // workers)
+    worker = WorkerConfig(chosen, limits, share, given or {})
     with (
         closing(_bound(guard.host, port)) as listener,
         closing(Service(worker, workers, _log, session)) as service,

@@ -199,6 +199,7 @@ class PredictionAnswer(BaseModel):
     shown: int = like(0, "The slice to look at first.")
     dims: int = like(2)
     classes: list[str] = like(["organ"])
+    colours: list[str | None] = Field([], description="Of the classes.", examples=[["#d55e00"]])
     lambdas: list[float] = like([1.0, 0.0])
     member_names: list[str] = like(["1.00", "0.00"], "The lambda, or what says more.")
     source_member: int | None = like(0)

@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -28,6 +28,7 @@ class WorkerConfig:
     models: Sequence[str]
     limits: Limits
     threads: int = 1
+    given: Mapping[str, Any] = field(default_factory=dict)  # in place of the model's profile
 
 
 def main(config: WorkerConfig, pipe: Connection) -> None:
@@ -38,7 +39,7 @@ def main(config: WorkerConfig, pipe: Connection) -> None:
     from sitta.serve.predict_job import warm
 
     try:
-        catalogue = Catalogue(config.models, config.limits, config.threads)
+        catalogue = Catalogue(config.models, config.limits, config.threads, config.given)
         warm(catalogue)
         description = catalogue.describe()
     except (SittaError, OSError) as error:

@@ -27,5 +27,8 @@ class Callback:
     def epoch(self, row: Epoch, better: bool) -> None:
         """An epoch is done, and its validation Dice is the best so far, or not."""
 
+    def calibrating(self, done: int, total: int) -> None:
+        """So many images of all are done, after the last epoch."""
+
     def end(self) -> None:
         """The last epoch is done."""

@@ -145,22 +145,28 @@ class CheckpointWriter:
             self.saved = fit.best
         self.folder.save({"settings": self.settings, "fit": fit.state_dict()})
 
-    def checkpoint(self, fit: Fit, finished: bool = False) -> None:
-        """Write the best weights with their card; once finished, with what they are in-domain."""
+    def checkpoint(self, fit: Fit, watch: Callback | None = None) -> None:
+        """Write the best weights with their card; at the end, with what they are in-domain.
+
+        ``watch`` follows the calibration; it is given at the end of a run alone.
+        """
         net = self.job.network().eval()
         net.load_state_dict(fit.weights)
         training = {"validation_dice": round(fit.best, 6), "epoch": fit.best_epoch}
         training |= {"epochs": len(fit.history), "minutes": fit.minutes}
         about = {**self.about, "training": training}
-        if finished:
+        if watch is not None:
             about["trust"] = limits(net, fit.held_out)
-            about["calibration"] = self.calibrated(net).as_dict()
+            about["calibration"] = self.calibrated(net, watch).as_dict()
         save(net, self.folder.checkpoint, about)
+        if watch is not None:
+            self.folder.journal.unlink(missing_ok=True)
 
-    def calibrated(self, net: UNet) -> Calibration:
-        """What the network looks like on images of its own domain."""
-        job = self.job
-        return calibrate_split(net, self.samples, self.parts, job.classes, public=job.public)
+    def calibrated(self, net: UNet, watch: Callback) -> Calibration:
+        """What the network looks like on images of its own domain; goes on if it was stopped."""
+        job, journal = self.job, self.folder.journal
+        how: Any = {"public": job.public, "watch": watch.calibrating, "journal": journal}
+        return calibrate_split(net, self.samples, self.parts, job.classes, **how)
 
 
 def _run_epochs(fit: Fit, writer: CheckpointWriter, watch: Callback, save_every: float) -> None:
@@ -175,7 +181,7 @@ def _run_epochs(fit: Fit, writer: CheckpointWriter, watch: Callback, save_every:
     finally:
         watch.end()
     writer.keep(fit)
-    writer.checkpoint(fit, finished=True)  # again: the card now has all epochs
+    writer.checkpoint(fit, watch)  # again: the card now has all epochs
 
 
 def _names(samples: Samples, parts: Split) -> dict[str, Any]:

@@ -43,6 +43,11 @@ class RunFolder:
         return self.folder / f"{self.name}.safetensors"
 
     @property
+    def journal(self) -> Path:
+        """What the calibration has looked at so far."""
+        return self.folder / f"{self.name}.calibration.partial"
+
+    @property
     def state(self) -> Path:
         """The state to continue from."""
         return self.folder / "state.pt"

@@ -128,6 +128,17 @@ def test_heat_is_clear_at_nothing_and_full_at_its_end(call):
     assert pixels[2, 3] == 255
 
 
+def test_a_class_has_the_colour_of_its_profile(call):
+    given = ["#d55e00", None]
+    code = "(m, given) => [1, 2].map((c) => m.outlineColour('mask', c, 2, given))"
+    usual = call("colours", code, [])
+    assert call("colours", code, given) == ["#d55e00", usual[1]]
+    code = "(m, given) => ['mask', 'source'].map((k) => m.outlineColour(k, 1, 1, given))"
+    assert call("colours", code, given) == ["#d55e00", call("colours", code, [])[1]]
+    code = "(m, colours) => m.classColours({ classes: ['disc', 'cup'], colours })"
+    assert call("colours", code, given) == ["#d55e00", usual[1]]
+
+
 def test_outlines_differ_by_colour_and_by_dash(call):
     code = "(m) => ['source', 'mask', 'member'].map((k) => [String(m.DASHES[k]), "
     code += "...[1, 2].map((c) => m.outlineColour(k, c, 2)), m.outlineColour(k, 1, 1)])"

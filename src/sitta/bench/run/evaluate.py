@@ -10,10 +10,11 @@ from operator import itemgetter
 from typing import Any
 
 import pandas as pd
-from torch import nn
+from torch import Tensor, nn
 
 from sitta.adaptation import Method
 from sitta.adaptation.shared_pass import run_shared, shares
+from sitta.adaptation.sliding_window import windowed
 from sitta.bench.plan.cells import Cell, Job, by_pass
 from sitta.bench.plan.images import images
 from sitta.bench.plan.request import MethodRequest
@@ -26,6 +27,7 @@ from sitta.data.samples import Samples
 from sitta.inference.contact import first_contact
 from sitta.inference.loading import load_model
 from sitta.models import load
+from sitta.models.profile import Profile
 from sitta.prediction.prediction import Prediction
 
 PIXELS = 128 * 128  # of the images in one pass: on a core, more at once only crowd the caches
@@ -88,16 +90,25 @@ def _run(
     for start in range(0, len(samples), size):
         part = samples[range(start, min(start + size, len(samples)))]
         begun = time.perf_counter()
-        if shares(methods[0]):
-            predictions = run_shared(methods, part.images, members_at_once=AT_ONCE)
-        else:
-            predictions = [methods[0](part.images)]
-        seconds = (time.perf_counter() - begun) / len(part)
         profile = getattr(methods[0].model, "profile", None)
+        predictions = _predictions(methods, part.images, profile)
+        seconds = (time.perf_counter() - begun) / len(part)
         for each, prediction in zip(rows, predictions, strict=True):
             metrics = measure(prediction, part.masks, plan.tolerance, profile, classes)
             each += _rows(part, in_draw, prediction, metrics, seconds)
     return rows
+
+
+def _predictions(
+    methods: Sequence[Method], images: Tensor, profile: Profile | None
+) -> list[Prediction]:
+    """Of each method: from one pass if there are several, or by the windows of the profile."""
+    if profile is not None and profile.window is not None:
+        how: Any = {"statistics": profile.statistics, "overlap": profile.overlap}
+        return [windowed(one, profile.window, **how)(images) for one in methods]
+    if shares(methods[0]):
+        return run_shared(methods, images, members_at_once=AT_ONCE)
+    return [methods[0](images)]
 
 
 def _rows(

@@ -116,24 +116,28 @@ class Graph:
 
     def _check(self, images: Array) -> None:
         """Refuse what the graph has no place for, in words that onnxruntime does not have."""
-        if not _fits(images.shape, self.inputs):
-            raise InvalidImage(
-                f"{self.path.name} does not take inputs of this shape.",
-                allowed=_sides(self.inputs),
-                got=_sides(images.shape),
-                fix="leave --channels and --dims as the file has them",
-            )
-        multiple = self.manifest.multiple
-        if any(n % multiple for n in images.shape[2:]):
-            raise InvalidImage(
-                f"{self.path.name} takes sides that are multiples of {multiple}.",
-                got=_sides(images.shape[2:]),
-                fix="choose such sides (--size)",
-            )
+        self.require_shape(images.shape)
         if not np.isfinite(images).all():
             raise InvalidImage(
                 "The image holds values that are not finite numbers.",
                 fix="scale it (--scale min-max or z-score)",
+            )
+
+    def require_shape(self, shape: Sequence[int]) -> None:
+        """Refuse images ``(N, C, *S)`` of a shape that the graph does not take."""
+        if not _fits(shape, self.inputs):
+            raise InvalidImage(
+                f"{self.path.name} does not take inputs of this shape.",
+                allowed=_sides(self.inputs),
+                got=_sides(shape),
+                fix="leave --channels and --dims as the file has them",
+            )
+        multiple = self.manifest.multiple
+        if any(n % multiple for n in shape[2:]):
+            raise InvalidImage(
+                f"{self.path.name} takes sides that are multiples of {multiple}.",
+                got=_sides(shape[2:]),
+                fix="choose such sides (--size)",
             )
 
     def describe(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from sitta._util.threads import use_threads
 from sitta.adaptation import DEFAULT, method
 from sitta.adaptation.sliding_window import windowed
 from sitta.data.image import Array
-from sitta.errors import InvalidSetting, UnsupportedModel
+from sitta.errors import InvalidSetting, SittaError, UnsupportedModel
 from sitta.inference.backends.weights import fill, torchscript
 from sitta.inference.pipeline import Adapt
 from sitta.inference.request import STATISTICS, Request
@@ -83,9 +83,7 @@ def from_factory(
 def _require_callable(factory: Any, name: str, arguments: Mapping[str, Any]) -> None:
     """Refuse what is no function, or not one of these arguments, before it is called."""
     if not callable(factory):
-        raise InvalidSetting(
-            f"{name} is not a callable.", allowed=FACTORY, got=type(factory).__name__
-        )
+        raise InvalidSetting(f"{name} is no function.", allowed=FACTORY, got=type(factory).__name__)
     try:
         signature = inspect.signature(factory)
     except ValueError:
@@ -98,7 +96,8 @@ def _require_callable(factory: Any, name: str, arguments: Mapping[str, Any]) -> 
             f"{name} cannot be called {how} ({error}).",
             allowed=FACTORY,
             fix=f'write a profile (.toml) with factory = "{name}" and '
-            f"arguments = {{ {_missing(signature)} }} under [model], or a function that calls it",
+            f"arguments = {{ {_missing(signature)} }} under [model], as sitta profile new does "
+            "with --argument NAME=VALUE",
         ) from error
 
 
@@ -135,6 +134,8 @@ def _imported(name: str, folder: Path) -> Any:
     try:
         module = _from_file(folder / where) if where.endswith(".py") else import_module(where)
         return getattr(module, call)
+    except SittaError:  # which says it all
+        raise
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidSetting(
             f"There is no {call!r} to import from {where!r} ({error}).", allowed=FACTORY

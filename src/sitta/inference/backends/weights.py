@@ -22,6 +22,11 @@ Tensors = dict[str, Tensor]
 
 def fill(model: nn.Module, path: Path) -> None:
     """Load weights into a network; refuses a file in which none fit, and says what differs."""
+    if not path.is_file():
+        raise SittaError(
+            f"There is no file of weights {path}.",
+            fix="check the path; in a profile, it is relative to the profile's folder",
+        )
     candidates = list(_sets(_read(path), ""))
     if not candidates:
         raise SittaError(f"{path} holds no state dict.", fix="save model.state_dict()")
@@ -188,4 +193,5 @@ def _mismatch(path: Path, tensors: Tensors, model: nn.Module) -> UnsupportedMode
 
 def _first(keys: Sequence[str]) -> str:
     shown = [key if len(key) <= 120 else f"{key[:117]}..." for key in keys[:SHOWN]]
-    return ", ".join([*shown, *(["..."] if len(keys) > SHOWN else [])])
+    more = [f"and {len(keys) - SHOWN} more"] if len(keys) > SHOWN else []
+    return ", ".join([*shown, *more])

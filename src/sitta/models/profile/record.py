@@ -25,7 +25,7 @@ from sitta.models.profile.entries import (
     read_table,
 )
 from sitta.models.profile.errors import ProfileError
-from sitta.models.profile.rules import check_classes, check_source
+from sitta.models.profile.rules import check_classes, check_source, check_window
 from sitta.models.profile.stored import read_stored
 
 LONGEST = 1 << 20  # bytes of a profile
@@ -80,6 +80,7 @@ class Profile:
 
     def __post_init__(self) -> None:
         check_source(self)
+        check_window(self)
         check_classes(self)
 
     def __deepcopy__(self, memo: Any) -> Self:
@@ -95,6 +96,8 @@ class Profile:
         except FileNotFoundError as error:
             fix = "sitta profile new FACTORY writes one"
             raise ProfileError("There is no such profile.", file=path, fix=fix) from error
+        except IsADirectoryError as error:
+            raise ProfileError("This is a folder, and no profile.", file=path) from error
         with ProfileError.at(file=path):
             return cls.from_dict(_toml(raw), folder=path.parent)
 

@@ -47,6 +47,19 @@ def check_source(profile: Profile) -> None:
         )
 
 
+def check_window(profile: Profile) -> None:
+    """A window has a side for each dimension."""
+    dims = profile.preprocess.dims if profile.preprocess else 0
+    if profile.window and dims and len(profile.window) != dims:
+        raise ProfileError(
+            "A window needs one number a side.",
+            "inference",
+            "window",
+            allowed=str(dims),
+            got=str(list(profile.window)),
+        )
+
+
 def check_classes(profile: Profile) -> None:
     """Names of classes are there once, and those of the post-processing are there."""
     seen: set[str] = set()

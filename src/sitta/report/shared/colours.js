@@ -93,16 +93,27 @@ export function mix(one, other, share) {
 }
 
 /**
+ * Colours of the classes, one for each.
+ * @param {{classes: string[], colours?: (string | null)[]}} result
+ * @returns {string[]}
+ */
+export function classColours({ classes, colours = [] }) {
+  return classes.map((_, at) => colours[at] ?? CLASSES[at % CLASSES.length]);
+}
+
+/**
  * Colour of an outline. One class: a colour for each kind. Several: a colour for each class, and
  * paler or deeper for each kind.
  * @param {"source" | "mask" | "member"} kind
  * @param {number} label from 1 on
  * @param {number} classes how many there are
+ * @param {(string | null)[]} [given] a colour of each class, from the model's profile
  * @returns {string}
  */
-export function outlineColour(kind, label, classes) {
-  if (classes <= 1) return ALONE[kind];
-  const own = CLASSES[(label - 1) % CLASSES.length];
+export function outlineColour(kind, label, classes, given = []) {
+  const chosen = given[label - 1];
+  if (classes <= 1) return kind === "mask" && chosen ? chosen : ALONE[kind];
+  const own = chosen ?? CLASSES[(label - 1) % CLASSES.length];
   if (kind === "mask") return own;
   return kind === "source" ? mix(own, "#ffffff", 0.6) : mix(own, "#ff2fb9", 0.45);
 }
@@ -112,10 +123,11 @@ export function outlineColour(kind, label, classes) {
  * @param {"source" | "mask" | "member"} kind
  * @param {number} label from 1 on
  * @param {number} classes how many there are
+ * @param {(string | null)[]} [given] a colour of each class
  * @returns {Array<{colour: string, width: number, dash: number[], cap: "round" | "butt"}>}
  */
-export function strokes(kind, label, classes) {
+export function strokes(kind, label, classes, given = []) {
   const line = { dash: DASHES[kind], cap: /** @type {"round" | "butt"} */ (kind === "member" ? "round" : "butt") };
   const rim = { ...line, colour: "rgb(0 0 0 / 0.65)", width: 4 };
-  return [rim, { ...line, colour: outlineColour(kind, label, classes), width: kind === "member" ? 2.5 : 2 }];
+  return [rim, { ...line, colour: outlineColour(kind, label, classes, given), width: kind === "member" ? 2.5 : 2 }];
 }

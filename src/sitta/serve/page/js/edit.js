@@ -2,7 +2,7 @@
 
 import { ApiError, send } from "./api.js";
 import { fillHoles, flood, keepLargest, stroke } from "./brush.js";
-import { CLASSES } from "./colours.js";
+import { classColours } from "./colours.js";
 import { byId, choices } from "./dom.js";
 import { saidOf } from "./review.js";
 import { place } from "./transform.js";
@@ -240,7 +240,7 @@ export class Edit {
     if (!draft) return;
     const brush = { ...this.#at, radius: Number(byId("brush-size").value) / 2, label: this.#label };
     const map = { ...draft.map, values: draft.map.values.slice(), depth: 1 };
-    const colours = draft.entry.result.classes.length > 1 ? CLASSES : [CLASSES[0]];
+    const colours = classColours(draft.entry.result);
     this.viewer.draft = { map, brush, colours, fill: Number(byId("edit-fill").value) / 100 };
     this.viewer.paint();
   }

@@ -157,8 +157,8 @@ export class List {
         this.slices.get(result, step > 1 ? `${kind}&step=${step}` : kind, result.shown));
       const [image, mask] = await Promise.all(kinds);
       const rest = { source: null, members: null, lambdas: [], heat: null, other: null, ratio: ratioOf(result) };
-      const classes = result.classes.length;
-      thumbnail(known.canvas, { image, mask, ...rest, classes, window: presets(result).Auto });
+      const [classes, colours] = [result.classes.length, result.colours ?? []];
+      thumbnail(known.canvas, { image, mask, ...rest, classes, colours, window: presets(result).Auto });
     } catch {
       known.drawn = ""; // gone meanwhile: the viewer asks for it again, and the list is told
     }

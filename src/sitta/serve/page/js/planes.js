@@ -118,6 +118,7 @@ export class Planes {
       image: as(image), mask: as(mask), source: as(source), members: null, lambdas: [], heat: null, other: null,
       ratio: deep > 0 && across > 0 ? deep / across : 1,
       classes: result.classes.length,
+      colours: result.colours ?? [],
       window: entry.window ?? presets(result).Auto,
       marks: sides && ends && [...sides, ...(up ? [ends[1], ends[0]] : ends)],
       millimetres: ["nifti", "dicom"].includes(result.kind) ? across : null,

@@ -40,6 +40,7 @@ import { FITTED } from "./transform.js";
  * @property {number} slices
  * @property {number} shown
  * @property {string[]} classes
+ * @property {(string | null)[]} [colours] of the classes, where the profile has them
  * @property {number[]} lambdas
  * @property {string[]} [member_names] the lambda, or what says more
  * @property {number | null} source_member

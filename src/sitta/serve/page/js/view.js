@@ -24,6 +24,7 @@ import { render } from "./window.js";
  * @property {number} [columns] of the file: those that are shown may be fewer
  * @property {any} [draft] a mask that is being drawn, with its brush
  * @property {number} classes
+ * @property {(string | null)[]} [colours] of the classes
  * @property {{low: number, high: number}} window
  */
 
@@ -140,11 +141,11 @@ export class Pane {
       const changed = this.#changes(scene.mask.values, scene.other.values);
       this.#hatch(pen, loopsOf(changed, width, height).get(1) ?? [], at);
     }
-    if (look.mask) this.#outline(pen, "mask", scene.mask, scene.classes, at);
-    if (scene.source) this.#outline(pen, "source", scene.source, scene.classes, at);
+    if (look.mask) this.#outline(pen, "mask", scene.mask, scene, at);
+    if (scene.source) this.#outline(pen, "source", scene.source, scene, at);
     if (scene.members) {
       const member = memberOf(scene.members, nearest(scene.lambdas, look));
-      this.#outline(pen, "member", member, scene.classes, at);
+      this.#outline(pen, "member", member, scene, at);
     }
     pen.restore();
   }
@@ -162,11 +163,11 @@ export class Pane {
     return path;
   }
 
-  #outline(pen, kind, map, classes, at) {
+  #outline(pen, kind, map, { classes, colours }, at) {
     pen.lineJoin = "round";
     for (const [label, loops] of loopsOf(map.values, map.width, map.height)) {
       const path = this.#path(loops, at);
-      for (const { colour, width, dash, cap } of strokes(kind, label, classes)) {
+      for (const { colour, width, dash, cap } of strokes(kind, label, classes, colours)) {
         pen.setLineDash(dash);
         Object.assign(pen, { strokeStyle: colour, lineWidth: width, lineCap: cap });
         pen.stroke(path);

@@ -161,6 +161,7 @@ export class Viewer {
       other: null,
       ratio: ratioOf(result),
       classes: result.classes.length,
+      colours: result.colours ?? [],
       window: entry.window ?? presets(result).Auto,
       marks: result.marks ?? null,
       millimetres: ["nifti", "dicom"].includes(result.kind) ? (result.spacing?.at(-1) ?? null) : null,
