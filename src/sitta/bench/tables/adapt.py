@@ -20,6 +20,7 @@ from sitta.bench.variant import Variant
 TWO, ALL = 2, 7  # members of Adapt that run where two are enough, and elsewhere
 SHORT = "two-members-agree"
 NAMES = ["adapt", "other"]
+IN_LAYER = (("statistics", "in-layer"),)
 HOME, ABROAD = "in-domain", "cross-domain"
 
 
@@ -62,11 +63,14 @@ def _others(part: TableData, wide: pd.DataFrame, own: str) -> Iterator[tuple[str
     for name, variant in named.items():
         if variant is not None:
             yield name, wide[variant.label]
-    drawn = part.only_drawn(part.fixed)
-    lambdas = [v.label for v in part.fixed if v.label not in drawn]
-    common = wide[[*lambdas, own]].dropna()
-    if len(lambdas) > 1 and (chosen := best_fixed(common, lambdas)):
-        yield "best fixed lambda (hindsight)", follow(common, chosen)
+    layered = [v for v in part.every if v.method == "source" and v.settings == IN_LAYER]
+    kinds = {"": part.fixed, ", in-layer": [*part.fixed[:1], *layered] if layered else []}
+    for name, listed in kinds.items():
+        drawn = part.only_drawn(listed) if listed else []
+        lambdas = [v.label for v in listed if v.label not in drawn]
+        common = wide[[*lambdas, own]].dropna()
+        if len(lambdas) > 1 and (chosen := best_fixed(common, lambdas)):
+            yield f"best fixed lambda{name} (hindsight)", follow(common, chosen)
     for variant in part.oracle:
         yield "oracle lambda (ground truth)", wide[variant.label]
 
