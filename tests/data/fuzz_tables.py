@@ -205,7 +205,7 @@ READERS = {
 
 def whole():
     """Files of all kinds without damage, by name."""
-    from sitta.models.profile.toml import text
+    from sitta.models.profile.writing import text
 
     made = {name: json.dumps(tables) for name, (_, tables) in READERS.items() if tables}
     said = Decision(file="a.png", slice=2, decision="accept", threshold=0.4, remark="=x")
