@@ -60,6 +60,9 @@ def test_the_card_comes_with_it(folder):
     told = json.loads(done.stdout)
     loaded = load_model("phantom-alder")
     known = json.loads(json.dumps(loaded.model.card))
+    learnt = known.pop("calibration")  # told apart, and in short
+    assert told["calibration"]["images"] == learnt["images"]
+    assert [c["name"] for c in told["calibration"]["classes"]] == ["organ"]
     added = {"preprocess": loaded.preprocess.as_dict(), "classes": ["background", "organ"]}
     assert told["card"] == json.loads(json.dumps(known | added))
     assert told["card"]["source"] == "phantom/alder"

@@ -129,7 +129,7 @@ def test_the_line_that_installs_an_extra_depends_on_the_place(monkeypatch, tmp_p
         (["inspect", "json:loads"], "json:loads cannot be called without arguments"),
         (["inspect", "json:loads"], 'factory = "json:loads" and arguments = { s = ... } under'),
         (["profile", "new", "torch.nn:Conv2d"], "{ in_channels = ..., out_channels = ..., kernel"),
-        (["inspect", "string:digits"], "string:digits is not a callable"),
+        (["inspect", "string:digits"], "string:digits is no function"),
         (["inspect", "chest-mcuu"], "Did you mean 'chest-mcu'?"),
         (["zoo", "chest-mcuu"], "Did you mean 'chest-mcu'?"),
         (["methods", "intnt"], "Did you mean 'intent'?"),

@@ -316,9 +316,9 @@ def test_adapt_takes_the_path_of_a_calibrated_profile(home, images, monkeypatch)
     words = ("calibrate", "four.toml", "--images", images, "-o", "path.toml")
     assert sitta_command(*words, cwd=home).returncode == 0
     adapt = sitta.Adapt(foreign.four(), profile=home / "path.toml")
-    assert adapt.calibration.images == 3
+    assert adapt.known.images == 3
     with pytest.raises(sitta.InvalidSetting, match=r"four\.toml is not calibrated"):
-        _ = sitta.Adapt(foreign.four(), profile=home / "four.toml").calibration
+        _ = sitta.Adapt(foreign.four(), profile=home / "four.toml").known
 
 
 def test_calibrate_meets_the_model_first(home, images, tmp_path):

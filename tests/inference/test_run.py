@@ -11,6 +11,7 @@ import torch
 from PIL import Image as Pillow
 
 import sitta
+from sitta.calibration.calibrate import fingerprint
 from sitta.data import phantom
 from sitta.data.images import read, read_mask
 from sitta.data.preprocess import TASKS
@@ -116,11 +117,12 @@ def test_a_calibration_that_is_made_again_under_its_name_changes_what_is_done(im
         'profile = 1\ncalibration = "net.calibration.json"\n[model]\ncheckpoint = "phantom-alder"\n'
     )
     file = tmp_path / "net.calibration.json"
-    file.write_text(json.dumps(CALIBRATION))
+    known = {**CALIBRATION, "weights": fingerprint(sitta.load("phantom-alder"))}
+    file.write_text(json.dumps(known))
     asked = Request(str(tmp_path / "net.toml"), preprocess=SMALL)
     assert predict(asked, [images], tmp_path / "out").skipped == 0
     assert predict(asked, [images], tmp_path / "out").skipped == 3
-    file.write_text(json.dumps({**CALIBRATION, "limit": 0.6}))
+    file.write_text(json.dumps({**known, "limit": 0.6}))
     assert predict(asked, [images], tmp_path / "out").skipped == 0
 
 

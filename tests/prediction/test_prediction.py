@@ -20,7 +20,7 @@ def test_summary_is_short_and_says_it_all(prediction):
     for word in ("InTEnt", "6 members", "12 x 12", "lambda", "entropy", "weight", "agreement"):
         assert word in text
     assert text.count("0.80") == 1
-    assert "% at source" in text
+    assert "% unadapted" in text
     whole = prediction.summary()
     assert [f"image {i}" in whole for i in range(4)] == [True, True, True, False]
 
@@ -36,7 +36,7 @@ def test_summary_without_a_source_member():
     net, images = case()
     p = sitta.InTEnt(net, lambdas=[0.5, 0.0])(images[0])
     assert p.source_mask is None
-    assert "at source" not in p.summary()
+    assert "unadapted" not in p.summary()
 
 
 def test_summary_of_one_member_claims_no_agreement():
@@ -135,7 +135,7 @@ def test_an_updated_model_is_not_called_source():
     net, images = case()
     for p in (sitta.Tent(net, 1.0)(images[0]), sitta.SAR(net, 1.0)(images[0])):
         assert p.source_mask is None
-        assert "at source" not in p.summary()
+        assert "unadapted" not in p.summary()
     assert sitta.SITA(net, op="vote", views=1)(images[0]).source_mask is not None
 
 
@@ -151,4 +151,4 @@ def test_a_source_that_overflowed_is_not_shown():
     p = sitta.InTEnt(Cube().eval())(torch.rand(1, 8, 8) * 1e15)
     assert "member-overflow" in p.notes
     assert p.source_mask is None
-    assert "at source" not in p.summary()
+    assert "unadapted" not in p.summary()

@@ -206,7 +206,7 @@ def test_a_fault_of_a_worker_is_logged_and_not_told(without_models):
 
 def test_a_fault_of_the_server_is_json_too(without_models, monkeypatch):
     asked = without_models()
-    monkeypatch.setattr(asked.service.store, "get", lambda _: {}["secret"])
+    monkeypatch.setattr(asked.service.store, "get", lambda *_, **__: {}["secret"])
     answer = asked.get("/api/results/x/mask.png")
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "failed")
     assert "secret" not in answer.text

@@ -73,5 +73,7 @@ def _print(rows: list[Row]) -> None:
         ]
         for row in rows
     ]
-    title = f"Dice of a model from site alder, mean over {rows[0].images} images of a new site"
-    print_table(columns, cells, right=columns[1:], title=title, caption=CAPTION)
+    images = f"{rows[0].images} image{'s'[: rows[0].images > 1]}"
+    title = f"Dice of a model from site alder, mean over {images} of a new site"
+    tight = {"collapse_padding": True, "pad_edge": False}  # 80 columns hold all of it
+    print_table(columns, cells, right=columns[1:], title=title, caption=CAPTION, **tight)

@@ -30,7 +30,7 @@ VERSION = 1
 SUBJECTS = 10
 CALIBRATE_AGAIN = "calibrate the model again: sitta calibrate MODEL --images FOLDER"
 MOST_SHOWN = 200  # characters of what is wrong, in a message
-LARGEST = 10.0  # of shapes, in shares of the mean side of their image
+SIZES = (0.001, 10.0)  # of shapes, in shares of the mean side of their image
 MOST_BYTES = 1 << 20  # of a file with a calibration
 Pair = tuple[NDArray[Any], NDArray[Any]]
 
@@ -110,7 +110,7 @@ class Calibration:
                 if table.get("inputs") is None
                 else InputModel.from_dict(table["inputs"]),
                 members={
-                    str(k): {str(n): float(d) for n, d in v.items()}
+                    str(k): {str(n): _finite(d) for n, d in v.items()}
                     for k, v in table.get("members", {}).items()
                 },
                 statistics={
@@ -214,9 +214,9 @@ def _prior(values: Any, where: str) -> ShapePrior:
     if not fits or axes.ndim != 2 or axes.shape[1:] != mean.shape:
         raise InvalidSetting(f"{where} holds a shape prior that does not fit its grid.")
     size = _finite(table["size"])
-    if not 0 < size <= LARGEST:
-        got = shown(size)
-        raise InvalidSetting(f"{where} holds a shape of no size.", allowed="above 0", got=got)
+    if not SIZES[0] <= size <= SIZES[1]:
+        allowed = "from {} to {} of the side of the image".format(*SIZES)
+        raise InvalidSetting(f"{where} holds a shape of no size.", allowed=allowed, got=shown(size))
     return ShapePrior(mean, axes, grid, size)
 
 

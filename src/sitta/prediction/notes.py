@@ -174,7 +174,7 @@ NOTES: dict[str, Note] = {
         Information(
             "members-differ",
             "The masks of the members differ widely, and the expected Dice takes it into account.",
-            "Nothing, unless another note asks for it.",
+            "Nothing needs doing unless another note asks for it.",
             lambda r: _disagree(r) & (r.expected_dice is not None),
         ),
         Information(

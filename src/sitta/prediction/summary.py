@@ -32,7 +32,7 @@ def _of_one(p: Prediction) -> str:
     (row,) = p.record.rows()
     lines.append(_cell("expected Dice", _expected(row)))
     scores = [
-        _cell(score.title.lower(), score_text(score, row, "{before} at source, {after}"))
+        _cell(score.title.lower(), score_text(score, row, "{before} unadapted, {after} here"))
         for score in shown()
         if score is not DOUBT
         and not score.name.startswith("expected_dice")

@@ -377,7 +377,7 @@ def test_a_source_that_lacks_a_split_has_no_part_in_the_mean_over_sources():
 def test_a_table_is_one_function(rows, monkeypatch):
     monkeypatch.setattr(table_module, "_BUILDERS", dict(table_module._BUILDERS))
 
-    @table_module.table("count", "Rows by task", order=2)
+    @table_module.table("count", "Rows by task", order=1)
     def count(selection):
         sizes = selection.rows.groupby("task").size()
         data = pd.DataFrame({"task": sizes.index, "rows": sizes.to_numpy(float)})
@@ -385,7 +385,7 @@ def test_a_table_is_one_function(rows, monkeypatch):
         yield table_module.tabulate("All rows.", data, ["task"], columns)
 
     builders = table_module.registered()
-    assert list(builders)[:3] == ["overall", "members", "count"]
+    assert list(builders)[:3] == ["overall", "count", "members"]
     (made,) = builders["count"](rows)
     assert (made.name, made.title) == ("count", "Rows by task")
     assert made.cells.columns.tolist() == ["Task", "Rows"]
