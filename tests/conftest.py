@@ -7,7 +7,9 @@ import pytest
 import torch
 from hypothesis import settings
 
+from sitta.export import build
 from tests.browser import browse, chromium  # noqa: F401  (fixtures for all tests)
+from tests.export.halves import answers
 
 settings.register_profile("sitta", deadline=None)  # two shared cores keep no time
 settings.load_profile("sitta")
@@ -47,6 +49,14 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _answers_once():
+    """Half of every exported graph follows from settings alone: it is made once for each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "answers", answers)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from sitta.bench.plan.load import read_plan
 from sitta.bench.run.jobs import attempt
 from sitta.bench.run.results import Results
 from sitta.bench.stats import rows
+from sitta.calibration import calibrate
 from sitta.data import phantom
 from sitta.data.domains import find_domain
 from sitta.data.preprocess import Preprocess
@@ -41,6 +42,7 @@ members = { lambdas = [1.0, 0.0], strategies = ["ent-baln"] }
 @pytest.fixture
 def small(monkeypatch):
     """Networks of a few channels and curves without ink: it is files that are tested."""
+    monkeypatch.setattr(calibrate, "PER_IMAGE", (1, 1))
     monkeypatch.setattr(Figure, "savefig", lambda _, path, **how: Path(path).write_bytes(b"curve"))
     monkeypatch.setitem(PRESETS, "compact", {"channels": 4, "multipliers": (1, 2), "blocks": 1})
 

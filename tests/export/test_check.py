@@ -12,7 +12,8 @@ from sitta.data import Preprocess
 from sitta.export import build, check
 from sitta.export.rewrite import Rewriter
 from sitta.inference.backends.onnx import Graph
-from tests.export.test_export import remembered, small
+from tests.export.halves import remembered
+from tests.export.test_export import small
 
 OURS = {"output": "logits", "lambdas": (1.0, 0.5, 0.0)}
 OWN = Preprocess(size=(40, 30), scale="standardise", mean=(0.4,), std=(0.2,))

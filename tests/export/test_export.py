@@ -21,6 +21,7 @@ from sitta.export import build, check
 from sitta.export.build import with_classes
 from sitta.export.nodes import after
 from sitta.inference.backends.onnx import Graph
+from tests.export.halves import remembered
 from tests.nets import assert_untouched, snapshot, trained
 
 PLAIN = {"BatchNormalization", "Dropout", "InstanceNormalization"}
@@ -149,28 +150,15 @@ def test_classes_are_as_many_as_the_model_tells_apart(outputs, activation, usual
         assert ",".join(usual) in str(error.value)
 
 
-def remembered(half):
-    """A half of the graph, made once for all that differ in the model alone, or in nothing."""
-    kept = {}
-
-    def made(_, *given):
-        if given not in kept:
-            kept[given] = half(_, *given)
-        return copy.deepcopy(kept[given])  # the halves are put together in place
-
-    return made
-
-
 @pytest.fixture(scope="module")
-def halves():
-    """Of ``small(3)`` at lambda 1 and 0, for tests of what is done with them: tracing is slow."""
-    return {"trace": remembered(build.trace), "answers": remembered(build.answers)}
+def trace():
+    """Of ``small(3)``, for tests of what is done with it: tracing is slow."""
+    return remembered(build.trace)
 
 
 @pytest.fixture
-def traced_once(halves, monkeypatch):
-    for name, half in halves.items():
-        monkeypatch.setattr(build, name, half)
+def traced_once(trace, monkeypatch):
+    monkeypatch.setattr(build, "trace", trace)
 
 
 @pytest.mark.usefixtures("traced_once")

@@ -97,7 +97,7 @@ def test_layers_heat_window_and_zoom_change_the_picture(opened, files):
     tab = opened()
     tab.set_input_files("#files", files["rowan"])
     settled(tab)
-    first, fitted = picture(tab), tab.inner_text("#zoom")
+    first = picture(tab)
     tab.click("#show-mask")
     assert not coloured(picture(tab), MASK).any()
     tab.click("#show-mask")
@@ -116,8 +116,7 @@ def test_layers_heat_window_and_zoom_change_the_picture(opened, files):
     assert (picture(tab) == first).all()
     tab.mouse.move(600, 400)
     tab.mouse.wheel(0, -400)
-    times = int(fitted.split()[0]) * 1.5
-    until(tab, f"() => parseInt(document.querySelector('#zoom').textContent) > {times}")
+    until(tab, "() => parseInt(document.querySelector('#zoom').textContent) > 150")
     assert tab.inner_text("#readout").startswith("x ")
     zoomed = picture(tab)
     tab.mouse.down()
@@ -128,7 +127,7 @@ def test_layers_heat_window_and_zoom_change_the_picture(opened, files):
     tab.mouse.move(700, 380, steps=3)
     tab.mouse.up(button="right")
     tab.dblclick("#pane-now")
-    assert tab.inner_text("#zoom") == fitted
+    until(tab, "() => document.querySelector('#zoom').textContent === '100 %'")
     assert (picture(tab) != first).mean() > 0.2  # the right button moved the window
 
 
