@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sitta.calibration import calibrate as module
 from sitta.data import phantom
 from sitta.prediction.calibration import Calibration, calibration_from, calibration_of
 from sitta.prediction.evidence import SCORES
+from sitta.prediction.expected import Curve
 from tests.nets import Net, trained
 
 
@@ -61,6 +63,7 @@ def test_what_it_keeps(made):
     assert set(organ.dice.weights) <= set(SCORES)
     assert made.inputs.image.shape == (16, 16)
     assert 0 <= made.limit <= 1
+    assert organ.limit == made.limit  # the only class
     assert made.members["none"]["images"] == 12
     assert {"adapt", "member 0", "member 5"} <= set(made.members["none"])
     assert set(made.members) - {"none"} <= set(sitta.calibration.shifts.KINDS)
@@ -233,13 +236,26 @@ def test_without_a_calibration_no_figure_is_invented(net, scenes):
 
 
 def test_a_low_expected_dice_asks_for_a_check(net, scenes, made):
-    from dataclasses import replace
-
     p = sitta.Adapt(net, profile=made)(scenes[0][:3])
     record = p.record
     for least, flagged in ((0.0, False), (1.0, True)):
         judged = replace(record, limits=replace(record.limits, dice=least))
         assert all(("low-expected-dice" in codes) == flagged for codes in judged.notes)
+
+
+def test_one_of_several_classes_with_a_low_expected_dice_asks_for_a_check(net, scenes, made):
+    def always(value, **more):
+        flat = Curve((0.0, 1.0), (value, value))
+        told = replace(made.classes[0].dice, low=flat, middle=flat, high=flat)
+        return replace(made.classes[0], dice=told, **more)
+
+    two = torch.nn.Sequential(net, torch.nn.Conv2d(1, 3, 1)).eval()
+    for limit, flagged in ((None, False), (0.5, False), (0.65, True), (0.95, True)):
+        known = replace(made, classes=(always(0.9, limit=0.5), always(0.6, name="b", limit=limit)))
+        record = sitta.Adapt(two, calibration=known)(scenes[0][:2]).record
+        assert record.expected_dice[0] == pytest.approx([0.75, 0.75])
+        judged = replace(record, limits=replace(record.limits, dice=0.7))
+        assert [("low-expected-dice" in codes) for codes in judged.notes] == [flagged] * 2
 
 
 DAMAGE = {

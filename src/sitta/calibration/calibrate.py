@@ -305,13 +305,19 @@ def _concluded(start: Calibration, looks: Sequence[_Look]) -> Calibration:
     """Gate, expected Dice and limit from the predictions."""
     classes = tuple(_class(c, n, looks) for n, c in enumerate(start.classes))
     whole = replace(start, classes=classes, members=_by_kind([x for x in looks if not x.severe]))
-    middles = [
-        np.mean([c.dice.interval(_one(look, n))[0][0] for n, c in enumerate(classes) if c.dice])
-        for look in looks
-        if not look.kinds and any(c.dice for c in classes)
-    ]
-    limit = float(np.quantile(middles, 0.05)) if middles else None
-    return replace(whole, limit=None if limit is None else round(limit, 4))
+    plain = [look for look in looks if not look.kinds]
+    told = [(n, c.dice) for n, c in enumerate(classes) if c.dice]
+    if not plain or not told:
+        return whole
+    middles = np.array([[d.interval(_one(x, n))[0][0] for x in plain] for n, d in told])
+    lowest = dict(zip([n for n, _ in told], _twentieth(middles), strict=True))
+    classes = tuple(replace(c, limit=lowest.get(n)) for n, c in enumerate(classes))
+    return replace(whole, classes=classes, limit=_twentieth(middles.mean(axis=0, keepdims=True))[0])
+
+
+def _twentieth(values: Array) -> list[float]:
+    """Below which the lowest twentieth of each row is."""
+    return [round(float(limit), 4) for limit in np.quantile(values, 0.05, axis=1)]
 
 
 def _one(look: _Look, n: int) -> dict[str, Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -75,5 +75,6 @@ def _print(rows: list[Row]) -> None:
     ]
     images = f"{rows[0].images} image{'s'[: rows[0].images > 1]}"
     title = f"Dice of a model from site alder, mean over {images} of a new site"
-    tight = {"collapse_padding": True, "pad_edge": False}  # 80 columns hold all of it
-    print_table(columns, cells, right=columns[1:], title=title, caption=CAPTION, **tight)
+    look: dict[str, Any] = {"title": title, "caption": CAPTION}
+    look |= {"collapse_padding": True, "pad_edge": False}  # for 80 columns
+    print_table(columns, cells, right=columns[1:], **look)

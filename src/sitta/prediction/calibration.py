@@ -47,6 +47,7 @@ class ClassCalibration:
     dice: DiceModel | None = None
     # Plausibility that a shape must reach where the model as trained finds nothing of the class.
     plausible: float = 0.0
+    limit: float | None = None  # of its expected Dice: the lowest twentieth in-domain
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,18 +190,20 @@ def _class_dict(c: ClassCalibration) -> dict[str, Any]:
         "size": c.prior.size,
     }
     dice = None if c.dice is None else c.dice.as_dict()
-    plain = {n: getattr(c, n) for n in ("name", "adapts", "gain", "plausible")}
+    plain = {n: getattr(c, n) for n in ("name", "adapts", "gain", "plausible", "limit")}
     return {**plain, "prior": prior, "dice": dice}
 
 
 def _class(values: Any, where: str) -> ClassCalibration:
-    table = _table(values, ("name", "adapts", "gain", "plausible", "prior", "dice"), where)
+    names = ("name", "adapts", "gain", "plausible", "limit", "prior", "dice")
+    table = _table(values, names, where)
     prior, dice = table.get("prior"), table.get("dice")
     return ClassCalibration(
         name=str(table["name"]),
         adapts=bool(table["adapts"]),
         gain=_finite(table["gain"]),
         plausible=_finite(table.get("plausible", 0.0)),
+        limit=None if table.get("limit") is None else _finite(table["limit"]),
         prior=None if prior is None else _prior(prior, where),
         dice=None if dice is None else DiceModel.from_dict(dice),
     )

@@ -71,6 +71,17 @@ REMEDIES: dict[str, dict[str, Any]] = {
 }
 
 
+def _low(record: PredictionRecord) -> Array:
+    """Images whose expected Dice is low, of all classes or of one of several."""
+    if record.expected is None or record.expected_dice is None or record.calibration is None:
+        return np.zeros(len(record), bool)
+    least = record.limits.dice
+    each = [least if c.limit is None else min(least, c.limit) for c in record.calibration.classes]
+    known = [c.limit is not None for c in record.calibration.classes]
+    of_one = record.expected[:, 0] < np.array(each)[:, None]  # NaN is not
+    return np.asarray((record.expected_dice[0] < least) | of_one[known].any(axis=0))
+
+
 def _finding(record: PredictionRecord) -> Array:
     """Usable members that find foreground, ``(K, N)``; all False if their maps were not kept."""
     return np.asarray((record.areas > 0) & record.usable)
@@ -134,11 +145,7 @@ NOTES: dict[str, Note] = {
             "low-expected-dice",
             "The expected Dice is low.",
             LOOK,
-            lambda r: (
-                np.zeros(len(r), bool)
-                if r.expected_dice is None
-                else r.expected_dice[0] < r.limits.dice
-            ),
+            _low,
         ),
         Stop(
             "no-foreground",
