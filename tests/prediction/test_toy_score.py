@@ -13,6 +13,7 @@ import pytest
 import sitta
 from sitta.data import phantom
 from tests import ROOT
+from tests.export.test_export import small
 
 # Python runs a module of this name in every process that it starts, workers of a service too.
 NAME = "sitecustomize.py"
@@ -44,6 +45,7 @@ from sitta.serve.guard import Guard
 from sitta.serve.service import Service
 from sitta.serve.worker import WorkerConfig
 from tests.docs.test_pages import score_table
+from tests.export.test_export import small
 from tests.serve.conftest import TIGHT, Asked
 
 if __name__ == "__main__":
@@ -51,7 +53,9 @@ if __name__ == "__main__":
     model = sitta.load("phantom-alder")
     images = phantom.draw("cedar", index=3)[0][None]
     prediction = sitta.InTEnt(model)(images)
-    sitta.export_onnx(model, new)
+    net = small()
+    seen = sitta.InTEnt(net, output="logits", lambdas=(1.0, 0.0))(images).record.scores["peak"]
+    sitta.export_onnx(net, new, output="logits", lambdas=(1.0, 0.0))
     with Asked(Service(WorkerConfig(["phantom-alder"], TIGHT), 1, print), Guard(), []) as asked:
         files = {"file": (image.name, image.read_bytes())}
         answer = asked.ask("POST", "/api/predict", files=files).json()
@@ -61,6 +65,7 @@ if __name__ == "__main__":
         "arrays": prediction.arrays()["peak"].tolist(),
         "record": prediction.record.scores["peak"].tolist(),
         "summary": prediction.summary(),
+        "small": float(seen[0]),
         "graph": Graph(new)(images.numpy()).rows()[0]["peak"],
         "old graph": Graph(old)(images.numpy()).rows()[0]["peak"],
         "answer": answer["rows"][0]["peak"],
@@ -121,12 +126,14 @@ def test_on_the_command_line_and_in_the_report(folder, image):
 def test_in_python_graphs_service_and_benchmark(folder, image):
     model = sitta.load("phantom-alder")
     old, seen = folder / "old.onnx", folder / "seen.json"
-    sitta.export_onnx(model, old)  # by a version that does not know the score
+    about = {"output": "logits", "lambdas": (1.0, 0.0)}
+    sitta.export_onnx(small(), old, **about)  # by a version that does not know the score
     run(folder, folder / "seen.py", image, old, folder / "new.onnx", seen)
     told = json.loads(seen.read_text())
     expected = float(sitta.InTEnt(model)(phantom.draw("cedar", index=3)[0]).probability.max())
-    values = [*told["arrays"], *told["record"], told["graph"], told["benchmark"]]
+    values = [*told["arrays"], *told["record"], told["benchmark"]]
     np.testing.assert_allclose(values, expected, atol=1e-4)
+    assert told["graph"] == pytest.approx(told["small"], abs=1e-4)
     assert told["old graph"] is None
     assert 0.9 < told["answer"] <= 1
     assert told["schema"]["description"] == "The highest probability of the image."

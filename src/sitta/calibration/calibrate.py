@@ -37,6 +37,7 @@ from sitta.prediction.record import PredictionRecord
 Array = NDArray[Any]
 MOST_IMAGES = 100  # images that are looked at
 SHIFTED = 200  # shifted images in all, about
+TOGETHER = 1 << 13  # pixels of images that are predicted at once; more are no faster
 PER_IMAGE = (2, 12)  # shifted images of one image, at least and at most
 SEVERE = 3  # one severe shift for so many others
 # Share of the usual plausibility that a shape must reach where the model as trained finds nothing:
@@ -265,11 +266,15 @@ def _at(
     mild: int,
 ) -> Iterator[_Look]:
     """One image as it is, and shifted once for each seed; severely from the seed ``mild`` on."""
-    yield _look(adapt(image[None]).record, start, reference, owner)
+    views: list[tuple[Tensor, Tensor, tuple[str, ...], bool]] = [(image, reference, (), False)]
     for copy, seed in enumerate(seeds):
-        severe = copy >= mild
-        one, moved, kinds = shifted(image, reference, seed, severe)
-        yield _look(adapt(one[None]).record, start, moved, owner, kinds, severe)
+        views.append((*shifted(image, reference, seed, copy >= mild), copy >= mild))
+    size = max(1, TOGETHER // image[0].numel())
+    for first in range(0, len(views), size):
+        part = views[first : first + size]
+        record = adapt(torch.stack([view[0] for view in part])).record
+        for one, (_, moved, kinds, severe) in zip(record, part, strict=True):
+            yield _look(one, start, moved, owner, kinds, severe)
 
 
 def _copies(judged: Sequence[int]) -> int:
