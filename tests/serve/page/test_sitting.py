@@ -270,6 +270,14 @@ def test_names_are_text_and_too_large_files_are_not_sent(opened, files):
     assert "It is too large" in tab.inner_text("#failure")
 
 
+def test_two_files_of_one_name_are_two_images(opened, files):
+    tab = opened()
+    tab.set_input_files("#files", [files["rowan"], files["folder"] / files["rowan"].name])
+    settled(tab)
+    until(tab, "() => document.querySelectorAll('.item:not(.failed)').length", 2)
+    assert tab.inner_text("#count").startswith("2 images")
+
+
 def test_a_graph_has_its_method_built_in(opened, files):
     tab = opened()
     sent = []

@@ -74,7 +74,9 @@ export async function gather(found) {
   const right = found.filter(looksRight);
   right.sort((a, b) => a.path.localeCompare(b.path, "en", { numeric: true }));
   /** @type {Map<string, Wanted>} */
-  const groups = new Map();
+  const volumes = new Map(); // by the number of their series
+  /** @type {Wanted[]} */
+  const images = []; // two of one name are two images
   let lost = 0;
   for (const { file, path } of right) {
     const uid = await series(file).catch(() => undefined); // undefined: it cannot be read
@@ -82,11 +84,15 @@ export async function gather(found) {
       lost++;
       continue;
     }
-    const group = groups.get(uid ?? path);
-    if (group && uid) group.files.push(file);
-    else groups.set(uid ?? path, { name: path, files: [file] });
+    const volume = uid && volumes.get(uid);
+    if (volume) {
+      volume.files.push(file);
+      continue;
+    }
+    images.push({ name: path, files: [file] });
+    if (uid) volumes.set(uid, images[images.length - 1]);
   }
-  const wanted = [...groups.values()].map((one) => (one.files.length > 1 ? seriesNamed(one) : one));
+  const wanted = images.map((one) => (one.files.length > 1 ? seriesNamed(one) : one));
   return { wanted, skipped: found.length - right.length, lost };
 }
 
