@@ -169,7 +169,7 @@ def test_check_show_and_phantom(root, tmp_path):
     assert picture.read_bytes()[1:4] == b"PNG"
     how = ("--sites", "elm", "--images", "2", "--size", "8x16x16")
     drawn = sitta_command("data", "phantom", tmp_path, *how)
-    assert drawn.stdout.startswith("2 images of each of 1 sites")
+    assert drawn.stdout.startswith("2 images from elm in ")
     assert len(list(tmp_path.glob("phantom/elm/images/*.nii.gz"))) == 2
     wrong = sitta_command("data", "phantom", tmp_path, "--sites", "oak")
     assert wrong.returncode == 2

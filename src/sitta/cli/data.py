@@ -106,7 +106,8 @@ def phantom(
     shape = numbers(size, int) or ()
     for site in track("drawing")(names, len(names)):
         drawing.write(out, site, images, shape, seed)
-    say(f"{images} images of each of {len(names)} sites in {out / 'phantom'}")
+    each = f"{images} image{'s'[: images > 1]}{' each'[: 5 * (len(names) > 1)]}"
+    say(f"{each} from {', '.join(names)} in {out / 'phantom'}")
 
 
 def _print(surveys: list[Survey]) -> None:

@@ -1,0 +1,91 @@
+"""Draw the plot of docs/methods/adapt.md: weights of members on an image, and what comes of it.
+
+    python scripts/adapt_plot.py
+
+The image is a phantom, the first of a stated seed. The results are those of
+``docs/results/adapt/tables/adapt.csv``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+import sitta
+from sitta.bench.stats.scores import OVER_TASKS
+from sitta.data import phantom
+from sitta.inference.demo import MODEL, dice
+
+SITE, SEED = "cedar", 6  # as in the hero picture
+ROOT = Path(__file__).parents[1]
+TABLE = ROOT / "docs" / "results" / "adapt" / "tables" / "adapt.csv"
+OUT = ROOT / "docs" / "images" / "adapt.svg"
+ADAPT, INTENT, PLAIN, BEST = "#0072b2", "#d55e00", "#777777", "#009e73"
+SHOWN = {  # name in the table: what it is called, colour, marker
+    "unadapted": ("unadapted", PLAIN, "o"),
+    "InTEnt": ("InTEnt", INTENT, "s"),
+    "best fixed lambda (hindsight)": ("best fixed lambda, from labels", BEST, "^"),
+}
+STYLE = {"font.family": "DejaVu Sans", "font.size": 10, "svg.hashsalt": "sitta"}
+
+
+def weighed() -> tuple[list[str], Any, Any, Any]:
+    """Members of one phantom: names, Dice, and their weights by InTEnt and by Adapt."""
+    image, truth = phantom.draw(SITE, 0, seed=SEED)
+    p = sitta.Adapt(sitta.load(MODEL), budget="full")(image)
+    each = dice(p.member_masks, truth[None].expand(p.member_masks.shape))
+    entropy = p.entropies.numpy()
+    mild = np.exp(-(entropy - entropy.min()) / np.ptp(entropy))
+    return list(p.record.names), np.asarray(each), mild / mild.sum(), p.weights.numpy()
+
+
+def members(axes: Any) -> None:
+    """The Dice of each member, above the weights that it gets."""
+    names, each, mild, sharp = weighed()
+    above, below = axes
+    places = np.arange(len(names))
+    above.plot(places, each, "o-", color="black")
+    above.set(ylabel="Dice", ylim=(0, 1.02), xticks=places, xticklabels=[])
+    above.set_title("Members of one image", loc="left", fontweight="bold")
+    below.bar(places - 0.2, mild, 0.4, color=INTENT, label="InTEnt's rule")
+    below.bar(places + 0.2, sharp, 0.4, color=ADAPT, label="Adapt")
+    below.set(ylabel="weight", ylim=(0, 1), xticks=places, xlabel="lambda of the member")
+    below.set_xticklabels(names)
+    below.legend(frameon=False, loc="upper right")
+
+
+def results(ax: Any, table: pd.DataFrame) -> None:
+    """Dice on real images by task, of Adapt and of what it is held against."""
+    table = table[(table["domain"] == "cross-domain") & (table["task"] != OVER_TASKS)]
+    tasks = list(dict.fromkeys(table["task"]))[::-1]
+    for name, (label, colour, marker) in SHOWN.items():
+        one = table[table["against"] == name].set_index("task").reindex(tasks)
+        ax.plot(one["other"], range(len(tasks)), marker, color=colour, label=label)
+    own = table[table["against"] == "InTEnt"].set_index("task").reindex(tasks)
+    ax.plot(own["adapt"], range(len(tasks)), "D", color=ADAPT, markersize=8, label="Adapt")
+    ax.set(xlabel="mean Dice in percent", yticks=range(len(tasks)), yticklabels=tasks)
+    ax.set_ylim(-0.5, len(tasks) - 0.5)
+    ax.set_title("Real images of other sites", loc="left", fontweight="bold")
+    ax.grid(axis="x", alpha=0.3)
+    ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+
+
+def picture(table: pd.DataFrame) -> Figure:
+    """Both halves."""
+    figure = Figure(figsize=(9.5, 4.4), layout="constrained")
+    grid = figure.add_gridspec(2, 2, width_ratios=[1, 1.15])
+    members([figure.add_subplot(grid[row, 0]) for row in range(2)])
+    results(figure.add_subplot(grid[:, 1]), table)
+    for ax in figure.axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+if __name__ == "__main__":
+    with rc_context(STYLE):
+        picture(pd.read_csv(TABLE)).savefig(OUT, metadata={"Date": None, "Creator": None})
