@@ -164,9 +164,11 @@ def conclusion(run: Run, out: Path) -> None:
     for record in (r for r in run.doubtful(5) if r["doubt"] >= 1):
         row = record["rows"][record["shown"]]
         place = "" if row["slice"] is None else f", slice {row['slice']}"
-        why = " ".join(note(code).sentence for code in row["notes"])
-        rows.append((record["name"] + place, f"{row['agreement']:.2f}", why))
+        notes = [note(code) for code in row["notes"]]
+        why = " ".join(n.sentence for n in notes if n.severity != "information")
+        sure = row["expected_dice"]
+        rows.append((record["name"] + place, "-" if sure is None else f"{sure:.2f}", why))
     if rows:
-        columns = ["image", "agreement", "why"]
+        columns = ["image", "expected Dice", "why"]
         print_table(columns, rows, wrap=columns, title="Look at these first")
     where.print(f"{out / 'report.html'}  {out / 'summary.csv'}", soft_wrap=True)
