@@ -1,4 +1,4 @@
-"""A folder of results: what is done, what is under way, what failed. Whole at any moment."""
+"""A folder of results: which jobs are done, running and failed. Consistent at any moment."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Results:
         return self.folder / "cells" / f"{cell}.csv"
 
     def files(self, job: Job) -> list[Path]:
-        """What a job leaves."""
+        """The files that a job writes."""
         return [self.cell(cell) for cell in job.cells] or [self.checkpoint(job.model)]
 
     def write(self, cell: Cell, table: pd.DataFrame) -> None:
@@ -99,7 +99,7 @@ class Results:
         return [cell for cell in job.cells if not self.cell(cell).exists()]
 
     def done(self, job: Job) -> bool:
-        """Whether nothing is left of it."""
+        """Whether a job is finished."""
         return all(path.exists() for path in self.files(job))
 
     def ready(self, job: Job) -> bool:
