@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def predict(
     model: o.Model,
     inputs: Annotated[list[str], typer.Argument(help="Files, folders, patterns.")],
+    *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for all that is written.")],
     method: Annotated[
         o.Text, o.option(o.METHOD, "adapt (usual), intent, source, ...: sitta methods.")
@@ -32,19 +33,11 @@ def predict(
         o.Text, o.option(o.METHOD, "Of windows: volume (usual) or window.")
     ] = None,
     weights: o.Weights = None,
-    output: o.Reading = None,
-    activation: o.Activation = None,
-    threshold: o.Threshold = None,
-    size: o.Size = None,
-    fit: o.Fit = None,
-    spacing: o.Spacing = None,
+    reading: o.Reading,
+    preprocessing: o.Preprocessing,
     pixel_size: Annotated[
         o.Text, o.option(o.PRE, "mm, for files that do not say: 0.5x0.5.")
     ] = None,
-    channels: o.Channels = None,
-    scale: o.Scale = None,
-    plane: o.Plane = None,
-    dims: o.Dims = None,
     invert: Annotated[
         bool, o.option(o.PRE, "Invert grey values, if images look inverted.", "--invert")
     ] = False,
@@ -98,7 +91,7 @@ def predict(
             method,
             chosen,
             None if weights is None else str(weights),
-            o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims),
+            preprocessing.changes,
             save=o.comma_separated(save),
             device=device,
             window=o.numbers(window, int),
@@ -108,7 +101,7 @@ def predict(
             invert=invert,
             rotate=rotate,
             min_dice=min_dice,
-            **o.reading(output, activation, threshold),
+            **reading.changes,
             **more,
         )
         how: dict[str, Any] = {"overwrite": overwrite, "cluster": ray, "workers": workers}
