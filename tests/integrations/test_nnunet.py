@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import nibabel
 import numpy as np
 import pytest
 import torch
 
+import sitta
+from sitta.adaptation.adapt import GRID
 from sitta.errors import InvalidSetting, UnsupportedModel
 
 pytest.importorskip("nnunetv2", reason="nnunetv2 is not installed: docs/how-to/nnunet.md")
@@ -205,6 +208,34 @@ def test_members_are_those_mixed_by_hand(tmp_path):
     assert float(raw.distance[0]) > 0
 
 
+@pytest.mark.parametrize("statistics", ["volume", "window"])
+@torch.no_grad()
+def test_adapt_goes_over_a_case_as_it_does_elsewhere(statistics, tmp_path):
+    path = folder(tmp_path / "model", mirror=())
+    (scan,) = cases(tmp_path / "in", shape=(18, 20, 12)).iterdir()  # nothing is padded
+    _, ours = predictors(path, (0,), method="adapt", statistics=statistics)
+    data, _ = preprocessed(ours, [scan])
+    with quiet():
+        seen = ours.predict_logits_from_preprocessed_data(data)
+    raw = ours.predictions[0]
+    assert (len(raw.lambdas), raw.names[-1], raw.trained) == (7, "split", 0)
+    torch.testing.assert_close(seen.softmax(dim=0), raw.probability[0])
+    mixed = "captured" if statistics == "volume" else "in-layer"
+    settings = {"lambdas": GRID[:6], "statistics": mixed}
+    _, intent = predictors(path, (0,), settings=settings, statistics=statistics)
+    with quiet():
+        intent.predict_logits_from_preprocessed_data(data)
+    torch.testing.assert_close(raw.members[:6], intent.predictions[0].members)
+    window = data[:, :12, :16, :16].contiguous()  # a case of one window: all as without nnU-Net
+    with quiet():
+        ours.predict_logits_from_preprocessed_data(window)
+    alone = sitta.Adapt(ours.network, budget="full")(window)
+    if statistics == "window":
+        torch.testing.assert_close(ours.predictions[0].members[:, 0], alone.members)
+    else:
+        assert not torch.allclose(raw.members[6], raw.members[5], atol=1e-3)
+
+
 def test_the_model_of_each_fold_is_the_one_that_is_adapted(tmp_path):
     path = folder(tmp_path / "model", folds=(0, 1), mirror=())
     (scan,) = cases(tmp_path / "in").iterdir()
@@ -348,3 +379,33 @@ def test_a_network_with_instance_norm_mixes_measured_statistics_window_by_window
     _, folds = predictors(two, (0, 1), settings={"source_statistics": statistics})
     with pytest.raises(InvalidSetting, match="one fold"):
         folds.predict_logits_from_preprocessed_data(data)
+
+
+@torch.no_grad()
+def test_a_calibration_makes_adapt_of_a_network_with_instance_norm(tmp_path):
+    path = folder(tmp_path / "model", dims=2, norm="instance", mirror=())
+    scans = cases(tmp_path / "in", count=2, shape=(14, 15, 2))
+    _, plain = predictors(path, (0,), method="source")
+    each = [preprocessed(plain, [scan])[0] for scan in sorted(scans.iterdir())]
+    made = plain.calibrate(each)
+    measured = plain.measure(each)
+    assert made.images == 4
+    assert made.members
+    assert made.statistics.keys() == measured.keys()
+    assert all(c.prior is c.dice is None for c in made.classes)
+    assert made.inputs is None
+    for adapts in (True, False):
+        classes = tuple(replace(c, adapts=adapts) for c in made.classes)
+        held = {"calibration": replace(made, classes=classes)}
+        _, ours = predictors(path, (0,), method="adapt", settings=held)
+        with quiet():
+            seen = ours.predict_logits_from_preprocessed_data(each[0])
+            expected = plain.predict_logits_from_preprocessed_data(each[0])
+        assert ours.predictions[0].lambdas.tolist() == [0.0, 0.2, 0.4]
+        same = torch.equal(seen.argmax(dim=0), expected.argmax(dim=0))
+        assert same or adapts
+        assert ("left-as-trained" in ours.predictions[0].codes[0]) == (not adapts)
+    two = folder(tmp_path / "two", dims=2, norm="instance", folds=(0, 1))
+    _, folds = predictors(two, (0, 1), method="adapt", settings=held)
+    with pytest.raises(InvalidSetting, match="calibration belongs to the weights of one fold"):
+        folds.predict_logits_from_preprocessed_data(each[0])

@@ -80,6 +80,7 @@ def predict(
 ) -> None:
     """Adapt a model to every image by itself: masks, trust scores and a report."""
     with progress("predicting", silent=as_json) as watch:
+        from sitta.adaptation import DEFAULT
         from sitta.inference import Request
         from sitta.inference import predict as run
         from sitta.inference.loading import is_graph
@@ -90,7 +91,7 @@ def predict(
         chosen = (
             o.graph_settings(words) | o.given(**own)
             if is_graph(model)
-            else o.method_settings(method or _usual(model), words, **own)
+            else o.method_settings(method or DEFAULT, words, **own)
         )
         more = o.given(file_timeout=file_timeout, statistics=statistics)
         request = Request(
@@ -123,13 +124,6 @@ def predict(
         conclusion(done, out)
     if done.failures:
         raise typer.Exit(1)
-
-
-def _usual(model: str) -> str:
-    """The method of a network if none is asked for; cases of nnU-Net go window by window."""
-    from sitta.adaptation import DEFAULT
-
-    return "intent" if model.startswith("nnunet:") else DEFAULT
 
 
 def _of_nnunet(

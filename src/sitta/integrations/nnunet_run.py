@@ -18,6 +18,7 @@ from sitta._util.devices import pick_device
 from sitta._util.files import atomic_write
 from sitta._util.threads import use_threads
 from sitta._util.untrusted import read_json, shown
+from sitta.adaptation import DEFAULT
 from sitta.data.image import Array, Geometry, Image
 from sitta.data.preprocess import Preprocess
 from sitta.errors import InvalidImage, InvalidSetting, UnsupportedModel
@@ -239,7 +240,7 @@ class CaseWorker(Worker):
         trained: TrainedFolder,
     ) -> None:
         use_threads(threads)
-        request = replace(request, method=request.method or "intent")
+        request = replace(request, method=request.method or DEFAULT)
         self.request, self.overwrite, self.batch, self.trained = request, overwrite, 1, trained
         self.warnings: list[str] | None = []
         self.predictor = SittaPredictor(
