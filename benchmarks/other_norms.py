@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -72,6 +73,7 @@ def network(norm: str, seed: int) -> nn.Module:
     return BasicUNet(2, 1, 1, features=(16, 16, 32, 64, 64, 16), norm=(kind, options))
 
 
+@functools.cache
 def samples(data: Path, task: str, site: str) -> Samples:
     """The images of a site."""
     folder, masks, *_ = SOURCES[task]
