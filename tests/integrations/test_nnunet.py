@@ -409,3 +409,45 @@ def test_a_calibration_makes_adapt_of_a_network_with_instance_norm(tmp_path):
     _, folds = predictors(two, (0, 1), method="adapt", settings=held)
     with pytest.raises(InvalidSetting, match="calibration belongs to the weights of one fold"):
         folds.predict_logits_from_preprocessed_data(each[0])
+
+
+def test_a_calibrated_network_with_instance_norm_adapts_from_the_command_line(tmp_path):
+    path = folder(tmp_path / "model", dims=2, norm="instance", mirror=(), folds=(0, 1))
+    home, held = cases(tmp_path / "home", shape=(14, 15, 4)), tmp_path / "fold.json"
+    model, trust = f"nnunet:{path}", ("--trust-checkpoint", "--folds", "0")
+    line = ["calibrate", model, "--images", str(home), "-o", str(held)]
+    for wrong, words in [
+        (line, "--trust-checkpoint"),
+        ([*line, "--trust-checkpoint"], "--folds 0"),
+        ([*line[:-1], str(tmp_path / "fold.toml"), *trust], ".json"),
+        ([*line, *trust, "--masks", str(home)], "--masks"),
+    ]:
+        refused = sitta_command(*wrong)
+        assert refused.returncode == 2, wrong
+        assert words in refused.stderr
+    made = sitta_command(*line, *trust)
+    assert made.returncode == 0, made.stderr
+    assert "organ: " in made.stdout
+    out = tmp_path / "out"
+    line = ["predict", model, str(home), "-o", str(out), "--calibration", str(held)]
+    done = sitta_command(*line, *trust, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["counts"] == {"done": 1, "skipped": 0, "failed": 0}
+    about = json.loads((out / "run.json").read_text())
+    assert (about["method"], about["settings"]) == (
+        "adapt",
+        {"folds": ["0"], "calibration": "fold.json"},
+    )
+    again = sitta_command(*line, *trust, "--json")
+    assert json.loads(again.stdout)["counts"]["skipped"] == 1
+    held.write_text(held.read_text().replace('"images": 4', '"images": 5'))
+    again = sitta_command(*line, *trust, "--json")  # another calibration, other masks
+    assert json.loads(again.stdout)["counts"]["done"] == 1
+    for wrong, words in [
+        ([*line, "--trust-checkpoint"], "belongs to one fold"),
+        ([*line, "--trust-checkpoint", "--folds", "1"], "other weights"),
+        (["predict", "phantom-alder", *line[2:]], "nnunet:FOLDER"),
+    ]:
+        refused = sitta_command(*wrong)
+        assert refused.returncode == 2, wrong
+        assert words in refused.stderr

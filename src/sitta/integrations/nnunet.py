@@ -13,9 +13,11 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from sitta._util.process import OnProgress
 from sitta.adaptation import method as method_of
 from sitta.adaptation.sliding_window import Windowed, depths_of, require_windowed
 from sitta.adaptation.source import GridMethod, Source
@@ -31,6 +33,8 @@ from sitta.prediction.prediction import RawPrediction
 
 Slices = Sequence[tuple[Any, ...]]
 OF_FOLD = ("source_statistics", "calibration", "profile")  # settings that fit one fold alone
+NO_CLASSES = ("background", "ignore")  # among the labels of a dataset.json
+MOST_WINDOWS = 24  # that a calibration looks at
 NEEDS = "A model of nnU-Net (docs/how-to/nnunet.md has the installation)"
 
 
@@ -141,17 +145,23 @@ class SittaPredictor(nnUNetPredictor):  # type: ignore[misc]  # nnU-Net has no t
         """
         return measure_statistics(self.network.to(self.device), self._windows(cases))
 
-    def calibrate(self, cases: Iterable[Tensor]) -> Calibration:
+    def calibrate(
+        self, cases: Iterable[Tensor], watch: OnProgress = lambda done, total: None
+    ) -> Calibration:
         """What Adapt gains in-domain, and statistics as ``measure`` gives them, of the loaded fold.
 
-        For ``method="adapt"`` and ``settings={"calibration": ...}``. Windows of the preprocessed
-        cases serve as images: there is no expected Dice and no shape of a whole case.
+        For ``method="adapt"`` and ``settings={"calibration": ...}``. At most 24 windows of the
+        preprocessed cases serve as images: there is no expected Dice and no shape of a whole case.
         """
         from sitta.calibration.calibrate import calibrate
 
-        windows = torch.stack(self._windows(cases))
+        cut = [(f"case {n}", w) for n, case in enumerate(cases) for w in self._windows([case])]
+        places = np.linspace(0, len(cut) - 1, min(len(cut), MOST_WINDOWS)).round().astype(int)
+        subjects, windows = zip(*(cut[place] for place in places), strict=True)
         kind = "sigmoid" if self.label_manager.has_regions else "softmax"
-        found = calibrate(self.network.to(self.device), windows, activation=kind)
+        names = [n for n in self.dataset_json["labels"] if n not in NO_CLASSES]
+        how: Any = {"subjects": subjects, "classes": names, "activation": kind, "watch": watch}
+        found = calibrate(self.network.to(self.device), torch.stack(windows), **how)
         classes = (replace(c, prior=None, dice=None, limit=None) for c in found.classes)
         return replace(found, classes=tuple(classes), inputs=None, limit=None)
 
