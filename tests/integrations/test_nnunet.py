@@ -1,6 +1,7 @@
 """nnU-Net: at lambda 1 its own labels, statistics of the whole case, and the command line."""
 
 import csv
+import importlib
 import json
 import signal
 import subprocess
@@ -27,6 +28,7 @@ from sitta.inference import Request
 from sitta.integrations.logits import to_logits
 from sitta.integrations.nnunet import SittaPredictor, combined, nnUNetPredictor, quiet
 from sitta.integrations.nnunet_run import predict_folder
+from sitta.integrations.stand_ins import stand_in
 from tests.integrations.nnunets import cases, folder
 from tests.shell import sitta_command
 
@@ -343,6 +345,30 @@ def test_what_cannot_be_is_said_before_anything_is_predicted(tmp_path):
     with pytest.raises(UnsupportedModel, match=r"InstanceNorm[\s\S]*--method source"):
         predict_folder(Request(f"nnunet:{none}"), [source], out, **trust)
     assert not (out / "masks").exists()
+
+
+def test_a_trainer_that_is_not_the_usual_one_is_found_without_its_neighbours_packages(tmp_path):
+    path = folder(tmp_path / "model", dims=2, mirror=())
+    source = cases(tmp_path / "in", shape=(14, 15, 1))
+    checkpoint = path / "fold_0" / FILE
+    kept = torch.load(checkpoint, weights_only=False)
+    request, trust = Request(f"nnunet:{path}", "source"), {"trust_checkpoint": True}
+    torch.save({**kept, "trainer_name": "nnUNetTrainerNoMirroring"}, checkpoint)
+    done = predict_folder(request, [source], tmp_path / "out", **trust)
+    assert done.counts["done"] == 1
+    torch.save({**kept, "trainer_name": "nnUNetTrainerOfMine"}, checkpoint)
+    with pytest.raises(UnsupportedModel, match=r"cannot load[\s\S]*nnUNetTrainerOfMine"):
+        predict_folder(request, [source], tmp_path / "other", **trust)
+
+
+def test_a_stand_in_is_there_for_imports_alone():
+    with stand_in("no_such_package"):
+        from no_such_package.layers import Layer
+    assert "no_such_package" not in sys.modules
+    with pytest.raises(UnsupportedModel, match="pip install no_such_package"):
+        Layer(3)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("no_such_package.layers")
 
 
 def test_the_command_line(tmp_path):

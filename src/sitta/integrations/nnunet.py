@@ -9,8 +9,10 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from sitta.core.entropy import probabilities
 from sitta.core.twin import Twin
 from sitta.errors import InvalidSetting, MissingExtra
 from sitta.integrations.logits import to_logits
+from sitta.integrations.stand_ins import stand_in
 from sitta.prediction.calibration import Calibration
 from sitta.prediction.prediction import RawPrediction
 
@@ -51,6 +54,9 @@ try:
         from acvl_utils.cropping_and_padding.padding import pad_nd_image
         from nnunetv2.inference.predict_from_raw_data import nnUNetPredictor
         from nnunetv2.inference.sliding_window_prediction import compute_gaussian
+    if find_spec("timm") is None:  # an architecture that asks for it, kept from being asked again
+        with stand_in("timm"), suppress(ImportError):
+            import_module("dynamic_network_architectures.architectures.primus")
 except ModuleNotFoundError as error:  # not raised here: whoever lists modules imports this one
     nnUNetPredictor, MISSING = object, error.name or "nnunetv2"  # noqa: N816
 

@@ -23,7 +23,7 @@ from sitta.adaptation import DEFAULT
 from sitta.calibration.calibrate import fingerprint as fingerprint_of
 from sitta.data.image import Array, Geometry, Image
 from sitta.data.preprocess import Preprocess
-from sitta.errors import InvalidImage, InvalidSetting, UnsupportedModel
+from sitta.errors import InvalidImage, InvalidSetting, SittaError, UnsupportedModel
 from sitta.inference import Loaded, Request, Run
 from sitta.inference import predict as run_files
 from sitta.inference.inputs import InputFile, alike
@@ -44,6 +44,7 @@ PREFIX = "nnunet:"
 CHECKPOINT = "checkpoint_final.pth"
 ENDING = re.compile(r"(\.\w+){1,3}")  # of a file, such as .nii.gz
 MOST_CHANNELS = 100
+MOST_SHOWN = 300  # characters of what nnU-Net says
 CHANNEL = re.compile(r"^(?P<case>.+)_(?P<channel>\d{4})$")
 
 
@@ -167,8 +168,16 @@ class TrainedFolder:
         if held is not None:
             how["settings"] = {**how.get("settings", {}), "calibration": held}
         made = SittaPredictor(**how)
-        with quiet():
-            made.initialize_from_trained_model_folder(str(self.path), self.folds, CHECKPOINT)
+        try:
+            with quiet():
+                made.initialize_from_trained_model_folder(str(self.path), self.folds, CHECKPOINT)
+        except SittaError:
+            raise
+        except Exception as error:  # whatever its trainers and architectures raise
+            raise UnsupportedModel(
+                f"nnU-Net cannot load {self.path}.",
+                got=f"{type(error).__name__}: {error}"[:MOST_SHOWN],
+            ) from error
         if made.configuration_manager.previous_stage_name is not None:
             raise UnsupportedModel(
                 "This nnU-Net is the second stage of a cascade, which needs masks of the first.",
