@@ -157,3 +157,14 @@ def test_tables_are_those_of_the_rows(name):
     for table in build(load(PUBLISHED / name)):
         text = (PUBLISHED / name / "tables" / f"{table.name}.md").read_text(encoding="utf-8")
         assert text == render.to_markdown(table), table.name
+
+
+def test_the_page_of_other_norms_shows_what_its_rows_say(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import other_norms
+
+    found = other_norms.rows(PUBLISHED / "other-norms")
+    text = (PUBLISHED / "other-norms" / "README.md").read_text(encoding="utf-8")
+    assert all(row["image"].isdigit() for row in found)
+    for table in (*other_norms.tables(found), other_norms.gates(found)):
+        assert table in text
