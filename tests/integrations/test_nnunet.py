@@ -25,6 +25,7 @@ from nnunetv2.inference.export_prediction import (
 )
 
 from sitta.inference import Request
+from sitta.inference.outputs import record_path
 from sitta.integrations.logits import to_logits
 from sitta.integrations.nnunet import SittaPredictor, combined, nnUNetPredictor, quiet
 from sitta.integrations.nnunet_run import predict_folder
@@ -302,7 +303,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     line = ["predict", f"nnunet:{path}", str(source), "-o", str(out), "--trust-checkpoint"]
     process = subprocess.Popen([sys.executable, "-m", "sitta", *line], stderr=subprocess.DEVNULL)
     try:
-        while process.poll() is None and not list((out / "masks").glob("*.nii.gz")):
+        while process.poll() is None and not record_path(out, "scan0.nii.gz").exists():
             time.sleep(0.02)
     finally:
         process.kill()
