@@ -119,7 +119,7 @@ def test_every_spelling_is_the_same():
 
 def test_it_is_asked_for_where_it_is_missing_and_refused_where_it_is_of_another_model():
     net, _, domain = made("group 2d")
-    with pytest.raises(sitta.UnsupportedModel, match=r"experimental: sitta.Adapt\(model, calib"):
+    with pytest.raises(sitta.UnsupportedModel, match=r"sitta calibrate, or sitta.Adapt\(model, c"):
         sitta.Adapt(net)
     other, *_ = made("instance 3d")
     other = nn.Sequential(other)

@@ -1,17 +1,21 @@
 """nnU-Net: at lambda 1 its own labels, statistics of the whole case, and the command line."""
 
 import csv
+import importlib
 import json
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import nibabel
 import numpy as np
 import pytest
 import torch
 
+import sitta
+from sitta.adaptation.adapt import GRID
 from sitta.errors import InvalidSetting, UnsupportedModel
 
 pytest.importorskip("nnunetv2", reason="nnunetv2 is not installed: docs/how-to/nnunet.md")
@@ -21,9 +25,11 @@ from nnunetv2.inference.export_prediction import (
 )
 
 from sitta.inference import Request
+from sitta.inference.outputs import record_path
 from sitta.integrations.logits import to_logits
 from sitta.integrations.nnunet import SittaPredictor, combined, nnUNetPredictor, quiet
 from sitta.integrations.nnunet_run import predict_folder
+from sitta.integrations.stand_ins import stand_in
 from tests.integrations.nnunets import cases, folder
 from tests.shell import sitta_command
 
@@ -205,6 +211,34 @@ def test_members_are_those_mixed_by_hand(tmp_path):
     assert float(raw.distance[0]) > 0
 
 
+@pytest.mark.parametrize("statistics", ["volume", "window"])
+@torch.no_grad()
+def test_adapt_goes_over_a_case_as_it_does_elsewhere(statistics, tmp_path):
+    path = folder(tmp_path / "model", mirror=())
+    (scan,) = cases(tmp_path / "in", shape=(18, 20, 12)).iterdir()  # nothing is padded
+    _, ours = predictors(path, (0,), method="adapt", statistics=statistics)
+    data, _ = preprocessed(ours, [scan])
+    with quiet():
+        seen = ours.predict_logits_from_preprocessed_data(data)
+    raw = ours.predictions[0]
+    assert (len(raw.lambdas), raw.names[-1], raw.trained) == (7, "split", 0)
+    torch.testing.assert_close(seen.softmax(dim=0), raw.probability[0])
+    mixed = "captured" if statistics == "volume" else "in-layer"
+    settings = {"lambdas": GRID[:6], "statistics": mixed}
+    _, intent = predictors(path, (0,), settings=settings, statistics=statistics)
+    with quiet():
+        intent.predict_logits_from_preprocessed_data(data)
+    torch.testing.assert_close(raw.members[:6], intent.predictions[0].members)
+    window = data[:, :12, :16, :16].contiguous()  # a case of one window: all as without nnU-Net
+    with quiet():
+        ours.predict_logits_from_preprocessed_data(window)
+    alone = sitta.Adapt(ours.network, budget="full")(window)
+    if statistics == "window":
+        torch.testing.assert_close(ours.predictions[0].members[:, 0], alone.members)
+    else:
+        assert not torch.allclose(raw.members[6], raw.members[5], atol=1e-3)
+
+
 def test_the_model_of_each_fold_is_the_one_that_is_adapted(tmp_path):
     path = folder(tmp_path / "model", folds=(0, 1), mirror=())
     (scan,) = cases(tmp_path / "in").iterdir()
@@ -269,7 +303,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     line = ["predict", f"nnunet:{path}", str(source), "-o", str(out), "--trust-checkpoint"]
     process = subprocess.Popen([sys.executable, "-m", "sitta", *line], stderr=subprocess.DEVNULL)
     try:
-        while process.poll() is None and not list((out / "masks").glob("*.nii.gz")):
+        while process.poll() is None and not record_path(out, "scan0.nii.gz").exists():
             time.sleep(0.02)
     finally:
         process.kill()
@@ -314,6 +348,30 @@ def test_what_cannot_be_is_said_before_anything_is_predicted(tmp_path):
     assert not (out / "masks").exists()
 
 
+def test_a_trainer_that_is_not_the_usual_one_is_found_without_its_neighbours_packages(tmp_path):
+    path = folder(tmp_path / "model", dims=2, mirror=())
+    source = cases(tmp_path / "in", shape=(14, 15, 1))
+    checkpoint = path / "fold_0" / FILE
+    kept = torch.load(checkpoint, weights_only=False)
+    request, trust = Request(f"nnunet:{path}", "source"), {"trust_checkpoint": True}
+    torch.save({**kept, "trainer_name": "nnUNetTrainerNoMirroring"}, checkpoint)
+    done = predict_folder(request, [source], tmp_path / "out", **trust)
+    assert done.counts["done"] == 1
+    torch.save({**kept, "trainer_name": "nnUNetTrainerOfMine"}, checkpoint)
+    with pytest.raises(UnsupportedModel, match=r"cannot load[\s\S]*nnUNetTrainerOfMine"):
+        predict_folder(request, [source], tmp_path / "other", **trust)
+
+
+def test_a_stand_in_is_there_for_imports_alone():
+    with stand_in("no_such_package"):
+        from no_such_package.layers import Layer
+    assert "no_such_package" not in sys.modules
+    with pytest.raises(UnsupportedModel, match="pip install no_such_package"):
+        Layer(3)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("no_such_package.layers")
+
+
 def test_the_command_line(tmp_path):
     path = folder(tmp_path / "model", mirror=())
     source = cases(tmp_path / "in")
@@ -348,3 +406,75 @@ def test_a_network_with_instance_norm_mixes_measured_statistics_window_by_window
     _, folds = predictors(two, (0, 1), settings={"source_statistics": statistics})
     with pytest.raises(InvalidSetting, match="one fold"):
         folds.predict_logits_from_preprocessed_data(data)
+
+
+@torch.no_grad()
+def test_a_calibration_makes_adapt_of_a_network_with_instance_norm(tmp_path):
+    path = folder(tmp_path / "model", dims=2, norm="instance", mirror=())
+    scans = cases(tmp_path / "in", count=2, shape=(14, 15, 2))
+    _, plain = predictors(path, (0,), method="source")
+    each = [preprocessed(plain, [scan])[0] for scan in sorted(scans.iterdir())]
+    made = plain.calibrate(each)
+    measured = plain.measure(each)
+    assert made.images == 4
+    assert made.members
+    assert made.statistics.keys() == measured.keys()
+    assert all(c.prior is c.dice is None for c in made.classes)
+    assert made.inputs is None
+    for adapts in (True, False):
+        classes = tuple(replace(c, adapts=adapts) for c in made.classes)
+        held = {"calibration": replace(made, classes=classes)}
+        _, ours = predictors(path, (0,), method="adapt", settings=held)
+        with quiet():
+            seen = ours.predict_logits_from_preprocessed_data(each[0])
+            expected = plain.predict_logits_from_preprocessed_data(each[0])
+        assert ours.predictions[0].lambdas.tolist() == [0.0, 0.2, 0.4]
+        same = torch.equal(seen.argmax(dim=0), expected.argmax(dim=0))
+        assert same or adapts
+        assert ("left-as-trained" in ours.predictions[0].codes[0]) == (not adapts)
+    two = folder(tmp_path / "two", dims=2, norm="instance", folds=(0, 1))
+    _, folds = predictors(two, (0, 1), method="adapt", settings=held)
+    with pytest.raises(InvalidSetting, match="calibration belongs to the weights of one fold"):
+        folds.predict_logits_from_preprocessed_data(each[0])
+
+
+def test_a_calibrated_network_with_instance_norm_adapts_from_the_command_line(tmp_path):
+    path = folder(tmp_path / "model", dims=2, norm="instance", mirror=(), folds=(0, 1))
+    home, held = cases(tmp_path / "home", shape=(14, 15, 4)), tmp_path / "fold.json"
+    model, trust = f"nnunet:{path}", ("--trust-checkpoint", "--folds", "0")
+    line = ["calibrate", model, "--images", str(home), "-o", str(held)]
+    for wrong, words in [
+        (line, "--trust-checkpoint"),
+        ([*line, "--trust-checkpoint"], "--folds 0"),
+        ([*line[:-1], str(tmp_path / "fold.toml"), *trust], ".json"),
+        ([*line, *trust, "--masks", str(home)], "--masks"),
+    ]:
+        refused = sitta_command(*wrong)
+        assert refused.returncode == 2, wrong
+        assert words in refused.stderr
+    made = sitta_command(*line, *trust)
+    assert made.returncode == 0, made.stderr
+    assert "organ: " in made.stdout
+    out = tmp_path / "out"
+    line = ["predict", model, str(home), "-o", str(out), "--calibration", str(held)]
+    done = sitta_command(*line, *trust, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["counts"] == {"done": 1, "skipped": 0, "failed": 0}
+    about = json.loads((out / "run.json").read_text())
+    assert (about["method"], about["settings"]) == (
+        "adapt",
+        {"folds": ["0"], "calibration": "fold.json"},
+    )
+    again = sitta_command(*line, *trust, "--json")
+    assert json.loads(again.stdout)["counts"]["skipped"] == 1
+    held.write_text(held.read_text().replace('"images": 4', '"images": 5'))
+    again = sitta_command(*line, *trust, "--json")  # another calibration, other masks
+    assert json.loads(again.stdout)["counts"]["done"] == 1
+    for wrong, words in [
+        ([*line, "--trust-checkpoint"], "belongs to one fold"),
+        ([*line, "--trust-checkpoint", "--folds", "1"], "other weights"),
+        (["predict", "phantom-alder", *line[2:]], "nnunet:FOLDER"),
+    ]:
+        refused = sitta_command(*wrong)
+        assert refused.returncode == 2, wrong
+        assert words in refused.stderr

@@ -81,7 +81,9 @@ class Adapt(Method):
     citation: ClassVar[str] = "this project; InTEnt's members (arXiv 2402.09604)"
     needs: ClassVar[Needs] = "batch-norm"
     takes_statistics: ClassVar[bool] = True
-    measured_by: ClassVar[str] = "sitta.Adapt(model, calibration=sitta.calibrate(model, images))"
+    measured_by: ClassVar[str] = (
+        "sitta calibrate, or sitta.Adapt(model, calibration=sitta.calibrate(model, images))"
+    )
 
     budget: str = option("adaptive", "members to run", choices=("adaptive", "full"), main=True)
     profile: Any = field(default=None, repr=False)

@@ -45,7 +45,7 @@ def windowed(
     runs all its members, and with ``volume`` they mix captured statistics. An image that fits into
     one window goes through whole; ``overlap`` is a share of a window's sides.
     """
-    chosen = _require_windowed(method)
+    chosen = require_windowed(method)
     if statistics not in ("volume", "window") or not 0 <= overlap < 1:
         raise InvalidSetting(
             "Wrong settings of the windows.", allowed="volume or window; 0 <= overlap < 1"
@@ -77,7 +77,7 @@ def windowed(
     return predict
 
 
-def _require_windowed(method: Method) -> Windowed:
+def require_windowed(method: Method) -> Windowed:
     """The method, if its members can go window by window."""
     if isinstance(method, Adapt):
         return method
@@ -124,13 +124,11 @@ def _slide(
 
     def members(part: Tensor) -> Tensor:
         if pools:
-            depths = _depths(method, len(captured), len(lambdas))
+            depths = _padded(method.depths(len(captured)), len(lambdas))
             rows = part.repeat(len(lambdas), *[1] * (part.dim() - 1))
             logits = run(rows, lambdas, captured=captured, depths=depths)
         else:
-            if isinstance(method, Adapt) and method.is_split:
-                twin.run(part, torch.zeros(1), pool="own")  # to count the layers
-            depths = _depths(method, twin.served, len(lambdas))
+            depths = _padded(depths_of(method, twin, part), len(lambdas))
             logits = member_logits(twin, part, lambdas, depths=depths, **how)
             distances.append(twin.distance)
         return logits.flatten(0, 2)[None]  # (1, K * C, *S)
@@ -140,9 +138,15 @@ def _slide(
     return logits, torch.stack(distances).mean(dim=0)
 
 
-def _depths(method: Windowed, layers: int, members: int) -> list[int] | None:
-    """Layers that stay at the source, of each member and of ends beside them."""
-    depths = method.depths(layers)
+def depths_of(method: Windowed, twin: Twin, window: Tensor) -> list[int] | None:
+    """Layers of each member that stay at the source; a pass counts the layers, if any do."""
+    if isinstance(method, Adapt) and method.is_split:
+        twin.run(window, torch.zeros(1), pool="own")
+    return method.depths(twin.served)
+
+
+def _padded(depths: list[int] | None, members: int) -> list[int] | None:
+    """With ends beside the members, of which no layer stays at the source."""
     return None if depths is None else [*depths, *[0] * (members - len(depths))]
 
 

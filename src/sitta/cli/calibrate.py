@@ -29,6 +29,10 @@ def calibrate(
     weights: o.Weights = None,
     reading: o.Reading,
     preprocessing: o.Preprocessing,
+    folds: Annotated[o.Text, o.option(o.PRE, "Of nnU-Net: the one to calibrate.")] = None,
+    trust_checkpoint: Annotated[
+        bool, o.option(o.PRE, "Of nnU-Net: unpickle its checkpoint.", "--trust-checkpoint")
+    ] = False,
     overwrite: o.Overwrite = False,
     threads: o.Threads = None,
     as_json: o.AsJson = False,
@@ -49,6 +53,21 @@ def calibrate(
     if out.exists() and not overwrite:
         raise InvalidSetting(f"{out} is there already.", fix="another -o, or --overwrite")
     use_threads(threads)
+    if model.startswith("nnunet:"):
+        if masks is not None:
+            raise InvalidSetting(
+                "--masks cannot be used with an nnU-Net model.",
+                fix="leave them out: its own predictions serve as the reference",
+            )
+        if out.suffix != ".json":
+            raise InvalidSetting(
+                "The calibration of an nnU-Net is a file of its own.",
+                allowed="a .json file",
+                got=str(out),
+                fix="-o fold_0.json",
+            )
+        _nnunet(model, images, out, o.comma_separated(folds or ""), trust_checkpoint, as_json)
+        return
     profile = replace(find_profile(model, weights), calibration=None)  # one of other weights
     loaded = load_profile(model, profile, preprocessing.changes, reading=reading.changes)
     if isinstance(loaded.model, Graph):
@@ -86,6 +105,27 @@ def calibrate(
     if made.inputs is not None and made.inputs.image is None:
         say(_unkept(made))
     say(f"{out}: use it wherever a model is asked for, such as sitta predict {out} scans/ -o out")
+
+
+def _nnunet(
+    model: str, images: Path, out: Path, folds: tuple[str, ...], trusted: bool, as_json: bool
+) -> None:
+    """Calibrate one fold of a trained nnU-Net, which has no profile: the calibration alone."""
+    import json
+
+    from sitta._util.files import atomic_write
+    from sitta.integrations.nnunet_run import calibrate_folder
+
+    how: Any = {"folds": folds, "trust_checkpoint": trusted}
+    with progress("calibrating", silent=as_json) as watch:
+        made = calibrate_folder(model, images, watch=watch, **how)
+    with atomic_write(out) as draft:
+        draft.write_text(json.dumps(made.as_dict()), encoding="utf-8")
+    if as_json:
+        print_json(told(made))
+        return
+    show(made)
+    say(f"{out}: use it with this fold: sitta predict nnunet:FOLDER ... --calibration {out}")
 
 
 def _unkept(made: Any) -> str:

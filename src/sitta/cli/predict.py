@@ -55,6 +55,9 @@ def predict(
     trust_checkpoint: Annotated[
         bool, o.option(o.PRE, "Of nnU-Net: unpickle its checkpoints.", "--trust-checkpoint")
     ] = False,
+    calibration: Annotated[
+        Path | None, o.option(o.PRE, "Of one fold of nnU-Net, by sitta calibrate.")
+    ] = None,
     overwrite: o.Overwrite = False,
     as_json: o.AsJson = False,
     device: o.Device = "auto",
@@ -73,6 +76,7 @@ def predict(
 ) -> None:
     """Adapt a model to every image by itself: masks, trust scores and a report."""
     with progress("predicting", silent=as_json) as watch:
+        from sitta.adaptation import DEFAULT
         from sitta.inference import Request
         from sitta.inference import predict as run
         from sitta.inference.loading import is_graph
@@ -83,7 +87,7 @@ def predict(
         chosen = (
             o.graph_settings(words) | o.given(**own)
             if is_graph(model)
-            else o.method_settings(method or _usual(model), words, **own)
+            else o.method_settings(method or DEFAULT, words, **own)
         )
         more = o.given(file_timeout=file_timeout, statistics=statistics)
         request = Request(
@@ -106,7 +110,7 @@ def predict(
         )
         how: dict[str, Any] = {"overwrite": overwrite, "cluster": ray, "workers": workers}
         how |= {"threads": threads, "watch": watch}
-        nnunet = (o.comma_separated(folds or ""), trust_checkpoint)
+        nnunet = (o.comma_separated(folds or ""), trust_checkpoint, calibration)
         done = _of_nnunet(request, inputs, out, *nnunet, **how) or run(request, inputs, out, **how)
     if as_json:
         told = {"counts": done.counts, "seconds": done.seconds, "failures": done.failures}
@@ -118,28 +122,29 @@ def predict(
         raise typer.Exit(1)
 
 
-def _usual(model: str) -> str:
-    """The method of a network if none is asked for; cases of nnU-Net go window by window."""
-    from sitta.adaptation import DEFAULT
-
-    return "intent" if model.startswith("nnunet:") else DEFAULT
-
-
 def _of_nnunet(
-    request: Any, inputs: list[str], out: Path, folds: tuple[str, ...], trusted: bool, **how: Any
+    request: Any,
+    inputs: list[str],
+    out: Path,
+    folds: tuple[str, ...],
+    trusted: bool,
+    calibration: Path | None,
+    **how: Any,
 ) -> Run | None:
     """The run of a model of nnU-Net; None if the model is none."""
     if not request.model.startswith("nnunet:"):
-        if folds or trusted:
+        if folds or trusted or calibration:
             raise InvalidSetting(
-                "--folds and --trust-checkpoint are for models of nnU-Net.",
+                "--folds, --trust-checkpoint and --calibration are for models of nnU-Net.",
                 allowed="nnunet:FOLDER",
                 got=request.model,
+                fix="give any other model as a profile, which names its calibration",
             )
         return None
     from sitta.integrations.nnunet_run import predict_folder
 
-    return predict_folder(request, inputs, out, folds=folds, trust_checkpoint=trusted, **how)
+    how |= {"folds": folds, "trust_checkpoint": trusted, "calibration": calibration}
+    return predict_folder(request, inputs, out, **how)
 
 
 def conclusion(run: Run, out: Path) -> None:

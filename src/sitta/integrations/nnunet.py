@@ -9,26 +9,35 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from sitta._util.process import OnProgress
 from sitta.adaptation import method as method_of
+from sitta.adaptation.sliding_window import Windowed, depths_of, require_windowed
 from sitta.adaptation.source import GridMethod, Source
 from sitta.core.accel import budget
 from sitta.core.calibrated_statistics import measure_statistics
 from sitta.core.capture import CapturedStatistics
 from sitta.core.entropy import probabilities
-from sitta.core.integration import shared_strategies
 from sitta.core.twin import Twin
 from sitta.errors import InvalidSetting, MissingExtra
 from sitta.integrations.logits import to_logits
+from sitta.integrations.stand_ins import stand_in
+from sitta.prediction.calibration import Calibration
 from sitta.prediction.prediction import RawPrediction
 
 Slices = Sequence[tuple[Any, ...]]
+OF_FOLD = ("source_statistics", "calibration", "profile")  # settings that fit one fold alone
+NO_CLASSES = ("background", "ignore")  # among the labels of a dataset.json
+MOST_WINDOWS = 24  # that a calibration looks at
 NEEDS = "A model of nnU-Net (docs/how-to/nnunet.md has the installation)"
 
 
@@ -45,6 +54,9 @@ try:
         from acvl_utils.cropping_and_padding.padding import pad_nd_image
         from nnunetv2.inference.predict_from_raw_data import nnUNetPredictor
         from nnunetv2.inference.sliding_window_prediction import compute_gaussian
+    if find_spec("timm") is None:  # an architecture that asks for it, kept from being asked again
+        with stand_in("timm"), suppress(ImportError):
+            import_module("dynamic_network_architectures.architectures.primus")
 except ModuleNotFoundError as error:  # not raised here: whoever lists modules imports this one
     nnUNetPredictor, MISSING = object, error.name or "nnunetv2"  # noqa: N816
 
@@ -61,7 +73,7 @@ class SittaPredictor(nnUNetPredictor):  # type: ignore[misc]  # nnU-Net has no t
             nnU-Net's own geometry: cropped and resampled.
 
     Args:
-        method: ``intent`` or ``source``.
+        method: ``intent``, ``adapt`` or ``source``.
         settings: Of the method, such as ``{"step": 0.5}``.
         statistics: Of the whole case (``volume``), pooled over its windows, one set for each
             mirrored view; or of each ``window``.
@@ -88,7 +100,7 @@ class SittaPredictor(nnUNetPredictor):  # type: ignore[misc]  # nnU-Net has no t
             super().__init__(device=device, **{"allow_tqdm": False, **how})
         self.method, self.settings, self.statistics = method, dict(settings or {}), statistics
         self.predictions: list[RawPrediction] = []
-        self._adapt: GridMethod | None = None
+        self._adapt: Windowed | None = None
         self._case: Any = None
 
     @torch.inference_mode()
@@ -117,7 +129,7 @@ class SittaPredictor(nnUNetPredictor):  # type: ignore[misc]  # nnU-Net has no t
         alone = len(logits) == 1
         return logits[0, 0] if alone else to_logits(raw.probability, raw.activation)[0]
 
-    def _as_trained(self, adapt: GridMethod, case: Tensor) -> Tensor:
+    def _as_trained(self, adapt: Source, case: Tensor) -> Tensor:
         """nnU-Net's own logits, in its own precision."""
         logits: Tensor = super().predict_sliding_window_return_logits(case)
         member = logits.float().cpu()[None, None]  # (K, N, C, *S)
@@ -137,32 +149,49 @@ class SittaPredictor(nnUNetPredictor):  # type: ignore[misc]  # nnU-Net has no t
 
         For ``settings={"source_statistics": ...}``; of the fold that is loaded.
         """
+        return measure_statistics(self.network.to(self.device), self._windows(cases))
+
+    def calibrate(
+        self, cases: Iterable[Tensor], watch: OnProgress = lambda done, total: None
+    ) -> Calibration:
+        """What Adapt gains in-domain, and statistics as ``measure`` gives them, of the loaded fold.
+
+        For ``method="adapt"`` and ``settings={"calibration": ...}``. At most 24 windows of the
+        preprocessed cases serve as images: there is no expected Dice and no shape of a whole case.
+        """
+        from sitta.calibration.calibrate import calibrate
+
+        cut = [(f"case {n}", w) for n, case in enumerate(cases) for w in self._windows([case])]
+        places = np.linspace(0, len(cut) - 1, min(len(cut), MOST_WINDOWS)).round().astype(int)
+        subjects, windows = zip(*(cut[place] for place in places), strict=True)
+        kind = "sigmoid" if self.label_manager.has_regions else "softmax"
+        names = [n for n in self.dataset_json["labels"] if n not in NO_CLASSES]
+        how: Any = {"subjects": subjects, "classes": names, "activation": kind, "watch": watch}
+        found = calibrate(self.network.to(self.device), torch.stack(windows), **how)
+        classes = (replace(c, prior=None, dice=None, limit=None) for c in found.classes)
+        return replace(found, classes=tuple(classes), inputs=None, limit=None)
+
+    def _windows(self, cases: Iterable[Tensor]) -> list[Tensor]:
         patch, windows = self.configuration_manager.patch_size, list[Tensor]()
         for case in cases:
             data, _ = pad_nd_image(case, patch, "constant", {"value": 0}, True, None)
             cuts = self._internal_get_sliding_window_slicers(data.shape[1:])
             windows += [data[cut].float() for cut in cuts]
-        return measure_statistics(self.network.to(self.device), windows)
+        return windows
 
-    def _fitted(self) -> GridMethod:
+    def _fitted(self) -> Windowed:
         """The method on this network; its twin shares the tensors that each fold is loaded into."""
         if self._adapt is None or self._adapt.model is not self.network:
             activation = "sigmoid" if self.label_manager.has_regions else "softmax"
             settings = {**self.settings, "activation": activation}
-            if len(self.list_of_parameters) > 1 and settings.get("source_statistics"):
+            measured = [name for name in OF_FOLD if settings.get(name)]
+            if len(self.list_of_parameters) > 1 and measured:
                 raise InvalidSetting(
-                    "source_statistics belong to the weights of one fold.",
+                    f"{measured[0]} belongs to the weights of one fold.",
                     got=f"{len(self.list_of_parameters)} folds",
                     fix="predict with the fold that they were measured on",
                 )
-            adapt = method_of(self.method, self.network, **settings)
-            if not isinstance(adapt, GridMethod) or adapt.needs_own_passes:
-                raise InvalidSetting(
-                    "This method cannot go window by window.",
-                    allowed=f"source, and intent with {', '.join(shared_strategies())}",
-                    got=self.method,
-                )
-            self._adapt = adapt
+            self._adapt = require_windowed(method_of(self.method, self.network, **settings))
         return self._adapt
 
     def _views(self) -> list[tuple[int, ...]]:
@@ -178,7 +207,7 @@ class _Case:
 
     def __init__(
         self,
-        adapt: GridMethod,
+        adapt: Windowed,
         twin: Twin,
         data: Tensor,
         slices: Slices,
@@ -191,7 +220,10 @@ class _Case:
 
     def members(self, pools: bool, device: torch.device) -> tuple[Tensor, Tensor]:
         """Logits ``(K, 1, C, *S)``, averaged over views and windows, and the distance ``(1,)``."""
-        pools = pools and self.adapt.rows.captured and not self.adapt.source_statistics
+        if isinstance(self.adapt, GridMethod):
+            pools = pools and self.adapt.rows.captured
+        # What normalises by itself sees a window as it was trained on one.
+        pools = pools and not self.adapt.source_statistics
         total, distances = None, []
         count = torch.zeros(self.data.shape[1:])
         for view in self.views:
@@ -227,15 +259,23 @@ class _Case:
         if captured is None:
             return self._alone(window)
         how: Any = {"unbiased": self.adapt.how["unbiased"], "captured": captured}
-        parts = self.lambdas.split(self._at_once(window))
-        run = self.twin.run
-        return torch.cat([run(window, p, pool="first", same_rows=True, **how) for p in parts])
+        how |= {"pool": "first", "same_rows": True}
+        at_once, depths = self._at_once(window), self.adapt.depths(len(captured))
+        firsts = range(0, len(self.lambdas), at_once)
+        parts = [slice(first, first + at_once) for first in firsts]
+        return torch.cat(
+            [
+                self.twin.run(window, self.lambdas[p], depths=depths and depths[p], **how)
+                for p in parts
+            ]
+        )
 
     def _alone(self, window: Tensor) -> Tensor:
         """Members of a window that is an image of its own."""
         from sitta.core.members import member_logits_chunked
 
-        how = {"at_once": self.adapt.members_at_once, **self.adapt.how}
+        how: Any = {"at_once": self.adapt.members_at_once, **self.adapt.how}
+        how["depths"] = depths_of(self.adapt, self.twin, window)
         return member_logits_chunked(self.twin, window, self.adapt.grid, **how)[0]
 
     def _at_once(self, window: Tensor) -> int:

@@ -16,24 +16,35 @@ import torch
 
 from sitta._util.devices import pick_device
 from sitta._util.files import atomic_write
+from sitta._util.process import OnProgress
 from sitta._util.threads import use_threads
 from sitta._util.untrusted import read_json, shown
+from sitta.adaptation import DEFAULT
+from sitta.calibration.calibrate import fingerprint as fingerprint_of
 from sitta.data.image import Array, Geometry, Image
 from sitta.data.preprocess import Preprocess
-from sitta.errors import InvalidImage, InvalidSetting, UnsupportedModel
+from sitta.errors import InvalidImage, InvalidSetting, SittaError, UnsupportedModel
 from sitta.inference import Loaded, Request, Run
 from sitta.inference import predict as run_files
 from sitta.inference.inputs import InputFile, alike
 from sitta.inference.outputs import Outputs
 from sitta.inference.pipeline import FileResult, PreparedFile, described
 from sitta.inference.worker import Worker, fingerprint
-from sitta.integrations.nnunet import SittaPredictor, combined, quiet
+from sitta.integrations.nnunet import (
+    MOST_WINDOWS,
+    NO_CLASSES,
+    SittaPredictor,
+    combined,
+    quiet,
+)
+from sitta.prediction.calibration import Calibration, calibration_from
 from sitta.prediction.prediction import Prediction
 
 PREFIX = "nnunet:"
 CHECKPOINT = "checkpoint_final.pth"
 ENDING = re.compile(r"(\.\w+){1,3}")  # of a file, such as .nii.gz
 MOST_CHANNELS = 100
+MOST_SHOWN = 300  # characters of what nnU-Net says
 CHANNEL = re.compile(r"^(?P<case>.+)_(?P<channel>\d{4})$")
 
 
@@ -56,9 +67,12 @@ class TrainedFolder:
 
     path: Path
     folds: tuple[str, ...]  # such as ``0`` or ``all``
+    calibration: Path | None = None  # of its one fold, as ``sitta calibrate`` writes it
 
     @classmethod
-    def of(cls, model: str, folds: Sequence[str] = ()) -> TrainedFolder:
+    def of(
+        cls, model: str, folds: Sequence[str] = (), calibration: Path | None = None
+    ) -> TrainedFolder:
         """The folder of ``nnunet:FOLDER``, with all folds that are there if none are named."""
         path = Path(model.removeprefix(PREFIX)).expanduser()
         missing = [n for n in ("dataset.json", "plans.json") if not (path / n).is_file()]
@@ -78,7 +92,13 @@ class TrainedFolder:
                 allowed=", ".join(there) or "a training that is finished",
             )
         named = tuple(folds) or tuple(fold for fold in there if fold != "all") or tuple(there)
-        return cls(path, named)
+        if calibration is not None and len(named) > 1:
+            raise InvalidSetting(
+                "A calibration belongs to one fold.",
+                got=", ".join(named),
+                fix=f"name the fold, such as --folds {named[0]}",
+            )
+        return cls(path, named, calibration)
 
     def require_trust(self, trusted: bool) -> None:
         """Refuse to open checkpoints that the user does not trust."""
@@ -91,14 +111,22 @@ class TrainedFolder:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the plans and of the checkpoints of its folds."""
+        """SHA-256 of the plans, of the checkpoints of its folds and of the calibration."""
         whole = hashlib.sha256()
         checkpoints = [self.path / f"fold_{fold}" / CHECKPOINT for fold in self.folds]
         for path in (self.path / "plans.json", self.path / "dataset.json", *checkpoints):
             whole.update(path.relative_to(self.path).as_posix().encode())
             with open(path, "rb") as file:
                 hashlib.file_digest(file, lambda: whole)
+        if self.calibration is not None:
+            whole.update(self.calibration.read_bytes())
         return whole.hexdigest()
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What of it a run used, for its record."""
+        held = {} if self.calibration is None else {"calibration": self.calibration.name}
+        return {"folds": list(self.folds), **held}
 
     @property
     def dataset(self) -> dict[str, Any]:
@@ -132,7 +160,35 @@ class TrainedFolder:
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of its foreground labels or regions."""
-        return tuple(n for n in self.dataset["labels"] if n not in ("background", "ignore"))
+        return tuple(n for n in self.dataset["labels"] if n not in NO_CLASSES)
+
+    def predictor(self, **how: Any) -> SittaPredictor:
+        """A predictor of its folds, with what its calibration says, if it has one."""
+        held = None if self.calibration is None else calibration_from(self.calibration)
+        if held is not None:
+            how["settings"] = {**how.get("settings", {}), "calibration": held}
+        made = SittaPredictor(**how)
+        try:
+            with quiet():
+                made.initialize_from_trained_model_folder(str(self.path), self.folds, CHECKPOINT)
+        except SittaError:
+            raise
+        except Exception as error:  # whatever its trainers and architectures raise
+            raise UnsupportedModel(
+                f"nnU-Net cannot load {self.path}.",
+                got=f"{type(error).__name__}: {error}"[:MOST_SHOWN],
+            ) from error
+        if made.configuration_manager.previous_stage_name is not None:
+            raise UnsupportedModel(
+                "This nnU-Net is the second stage of a cascade, which needs masks of the first.",
+                fix="use its 2d, 3d_fullres or 3d_lowres configuration",
+            )
+        if held is not None and held.weights != fingerprint_of(made.network):
+            raise InvalidSetting(
+                f"{self.calibration} was made with other weights.",
+                fix="calibrate this fold: sitta calibrate nnunet:FOLDER --folds N --images FOLDER",
+            )
+        return made
 
 
 @dataclass(frozen=True)
@@ -239,21 +295,18 @@ class CaseWorker(Worker):
         trained: TrainedFolder,
     ) -> None:
         use_threads(threads)
-        request = replace(request, method=request.method or "intent")
+        request = replace(request, method=request.method or DEFAULT)
         self.request, self.overwrite, self.batch, self.trained = request, overwrite, 1, trained
         self.warnings: list[str] | None = []
-        self.predictor = SittaPredictor(
+        self.predictor = trained.predictor(
             method=str(request.method),
             settings=request.settings,
             statistics=request.statistics or "volume",
             device=torch.device(pick_device(request.device)),
         )
         with quiet():
-            where: Any = (str(trained.path), trained.folds, CHECKPOINT)
-            self.predictor.initialize_from_trained_model_folder(*where)
             self._kit = self.predictor.configuration_manager.preprocessor_class(verbose=False)
             writer = self.predictor.plans_manager.image_reader_writer_class()
-        self._require_one_stage()
         self._require_mixable()
         self.loaded = Loaded(
             request.model,
@@ -262,26 +315,20 @@ class CaseWorker(Worker):
             trained.classes,
             trained.digest,
             {"torch": str(torch.__version__), "nnunetv2": version("nnunetv2")},
-            {"folds": list(trained.folds)},
+            trained.about,
         )
         settings = fingerprint(request, self.loaded)
         keeps = {"keep_header": True, "writer": writer.write_seg}  # the header is nnU-Net's own
         self.outputs = CaseOutputs(out, settings, trained.classes, **keeps)
 
     def _require_mixable(self) -> None:
-        """Refuse a network without BatchNorm before any case."""
+        """Refuse a network without BatchNorm or a calibration before any case."""
         try:
             self.predictor._fitted()
         except UnsupportedModel as error:
-            fix = "--method source gives nnU-Net's own masks with a report"
+            fix = "--method source gives nnU-Net's own masks with a report; sitta calibrate makes "
+            fix += "a calibration of one fold for Adapt (experimental)"
             raise UnsupportedModel(error.what, got=error.got, fix=fix) from error
-
-    def _require_one_stage(self) -> None:
-        if self.predictor.configuration_manager.previous_stage_name is not None:
-            raise UnsupportedModel(
-                "This nnU-Net is the second stage of a cascade, which needs masks of the first.",
-                fix="use its 2d, 3d_fullres or 3d_lowres configuration",
-            )
 
     def prepare(self, file: InputFile, digest: str) -> PreparedFile:
         """Read and preprocess a case as nnU-Net does."""
@@ -337,10 +384,11 @@ def predict_folder(
     *,
     folds: Sequence[str] = (),
     trust_checkpoint: bool = False,
+    calibration: Path | None = None,
     **how: Any,
 ) -> Run:
     """Predict cases with ``nnunet:FOLDER``; ``how`` is that of ``sitta.inference.predict``."""
-    trained = TrainedFolder.of(request.model, folds)
+    trained = TrainedFolder.of(request.model, folds, calibration)
     trained.require_trust(trust_checkpoint)
     _require_plain(request, how)
 
@@ -348,6 +396,31 @@ def predict_folder(
         return CaseWorker(*args, trained=trained)
 
     return run_files(request, inputs, out, find=Cases(trained), worker_of=worker, **how)
+
+
+def calibrate_folder(
+    model: str,
+    images: Path,
+    *,
+    folds: Sequence[str] = (),
+    trust_checkpoint: bool = False,
+    device: str = "auto",
+    watch: OnProgress = lambda done, total: None,
+) -> Calibration:
+    """The calibration of one fold of ``nnunet:FOLDER`` from a folder of in-domain cases."""
+    trained = TrainedFolder.of(model, folds)
+    trained.require_trust(trust_checkpoint)
+    if len(trained.folds) > 1:
+        raise InvalidSetting(
+            "A calibration belongs to one fold.",
+            allowed=", ".join(trained.folds),
+            fix=f"name the fold, such as --folds {trained.folds[0]}",
+        )
+    worker = CaseWorker(Request(model, "source", device=device), images, trained=trained)
+    cases = Cases(trained)([images], images)
+    places = np.linspace(0, len(cases) - 1, min(len(cases), MOST_WINDOWS)).round().astype(int)
+    values = (torch.from_numpy(worker.prepare(cases[n], "").values[0]) for n in places)
+    return worker.predictor.calibrate(values, watch)
 
 
 def _require_plain(request: Request, how: dict[str, Any]) -> None:

@@ -157,3 +157,21 @@ def test_tables_are_those_of_the_rows(name):
     for table in build(load(PUBLISHED / name)):
         text = (PUBLISHED / name / "tables" / f"{table.name}.md").read_text(encoding="utf-8")
         assert text == render.to_markdown(table), table.name
+
+
+def test_the_page_of_other_norms_shows_what_its_rows_say(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import other_norms
+
+    found = other_norms.rows(PUBLISHED / "other-norms")
+    text = (PUBLISHED / "other-norms" / "README.md").read_text(encoding="utf-8")
+    assert all(row["image"].isdigit() for row in found)
+    for table in (*other_norms.tables(found), other_norms.gates(found)):
+        assert table in text
+
+
+def test_the_page_of_volumes_shows_each_class_of_its_rows():
+    (table,) = build(load(PUBLISHED / "spinal3d"), ["classes"])
+    lines = [x for x in render.to_markdown(table).splitlines() if x.startswith("|")]
+    assert len(lines) > 5
+    assert "\n".join(lines) in (PUBLISHED / "spinal3d" / "README.md").read_text(encoding="utf-8")
