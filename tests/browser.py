@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
+PATIENCE = 120_000  # milliseconds: on a busy machine all takes long; on an idle one nobody waits
+
 
 @contextmanager
 def launched():
@@ -14,7 +16,9 @@ def launched():
         pytest.skip("no chromium on the path: apt-get install chromium")
     tool = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with tool.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=where, args=["--no-sandbox"])
+        browser = started.chromium.launch(
+            executable_path=where, args=["--no-sandbox"], timeout=PATIENCE
+        )
         yield browser
         browser.close()
 
@@ -34,7 +38,7 @@ def browse(chromium):
         context = chromium.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         tab = context.new_page()
-        tab.set_default_timeout(20_000)
+        tab.set_default_timeout(PATIENCE)
         tab.add_init_script(script)
         tab.on("request", lambda request: asked.append(request))
         tab.on("console", lambda said: errors.append(said.text))
@@ -50,7 +54,7 @@ def browse(chromium):
     assert {url.split(":")[0] for url in fetched} <= {"data"}
 
 
-def eventually(tab, holds, tries=400):
+def eventually(tab, holds, tries=PATIENCE // 25):
     """Wait until a function of no arguments returns something true, and return that.
 
     Waiting for what should happen, instead of for a time, holds on idle and on busy machines.
@@ -60,6 +64,15 @@ def eventually(tab, holds, tries=400):
             return result
         tab.wait_for_timeout(25)
     raise AssertionError("never happened")
+
+
+def thread_seconds(tab):
+    """CPU time of the page's main thread so far: the same on an idle and on a busy machine."""
+    session = tab.context.new_cdp_session(tab)
+    session.send("Performance.enable")
+    told = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    session.detach()
+    return told["ThreadTime"]
 
 
 def assert_accessible(tab):

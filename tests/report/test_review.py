@@ -122,9 +122,11 @@ def test_tiles_lead_to_the_large_picture(opened):  # noqa: F811
 
 @pytest.mark.parametrize(("images", "pages"), [(4, 2), (9, 4)])
 def test_four_images_are_printed_to_a_page(opened, images, pages):  # noqa: F811
-    noted = a_row(notes=["no-foreground", "members-disagree"])
-    drawn = a_picture(shape=(256, 200))
-    tab = opened([a_record(f"{n}.png", n / 10, rows=[noted], drawn=drawn) for n in range(images)])
+    codes = ["looks-inverted", "low-expected-dice", "members-differ", "far-from-source"]
+    dice = {"expected_dice": 0.7, "expected_dice_low": 0.55, "expected_dice_high": 0.81}
+    drawn, row = a_picture(shape=(256, 200)), a_row(notes=codes, **dice)
+    named = [f"site-{n}/CHNCXR_{n:04}_0.png" for n in range(images)]
+    tab = opened([a_record(name, 0.1, rows=[row], drawn=drawn) for name in named])
     content = tab.pdf(format="A4")
     assert len(re.findall(rb"/Type\s*/Page\b", content)) == pages  # the first says what was run
     tab.emulate_media(media="print")
@@ -133,7 +135,10 @@ def test_four_images_are_printed_to_a_page(opened, images, pages):  # noqa: F811
     assert max(box["x"] + box["width"] for box in boxes) <= 703
     assert max(box["height"] for box in boxes) < 1032 / 2
     inside = "e => e.scrollHeight <= e.clientHeight + 1"
-    assert tab.locator(".card").first.evaluate(inside)  # nothing is cut off
+    for card in tab.locator(".card").all():
+        assert card.evaluate(inside)  # nothing is cut off
+        assert card.locator("h3").bounding_box()["height"] < 40  # the name, in a line or two
+        assert card.locator(".main .drawing").bounding_box()["height"] > 110
 
 
 def test_doubtful_slices_are_a_key_away(opened):  # noqa: F811
@@ -165,6 +170,31 @@ def test_accessible_while_deciding(opened, scheme, width):  # noqa: F811
         tab.keyboard.press(key)
     assert_accessible(tab)
     assert tab.evaluate("document.documentElement.scrollWidth") == width
-    small = "[...document.querySelectorAll('.review button')].filter("
-    small += "e => e.getBoundingClientRect().height < 44).length"
-    assert width > 400 or tab.evaluate(small) == 0
+    small = "[...document.querySelectorAll('button, select, input:not([type=checkbox])')].filter("
+    small += "e => e.checkVisibility() && e.getBoundingClientRect().height < 44)"
+    assert width > 400 or tab.evaluate(f"{small}.map(e => e.outerHTML)") == []
+
+
+def test_a_mask_of_no_use_says_stop_and_hides_nothing_on_a_phone(opened):  # noqa: F811
+    dice = {"expected_dice": 0.55, "expected_dice_low": 0.45, "expected_dice_high": 0.63}
+    row = a_row(notes=["looks-inverted", "members-differ"], **dice)
+    tab = opened([a_record("a.png", rows=[row])], width=390)
+    badge, doubt = tab.locator(".badge"), tab.locator(".card .doubt")
+    assert badge.inner_text() == "Stop: do not use it as it is"
+    assert "Stop" in tab.locator(".tile").inner_text()
+    assert "0.45 to 0.63" in doubt.inner_text()
+    above, below = doubt.bounding_box(), badge.bounding_box()
+    assert above["y"] + above["height"] <= below["y"] or below["y"] + below["height"] <= above["y"]
+    assert "Expected Dice" not in tab.locator(".card .scores").inner_text()  # it is the heading
+    assert "expected Dice, lowest first" in tab.locator("#sort").inner_text()
+
+
+@pytest.mark.parametrize(("members", "dice"), [(6, None), (1, None), (1, 0.8)])
+def test_slices_are_told_by_expected_dice_and_never_by_a_member_alone(opened, members, dice):  # noqa: F811
+    known = {} if dice is None else {"expected_dice": dice}
+    some = {"weights": [1 / members] * members, "entropies": [0.1] * members}
+    rows = [a_row(at=n, agreement=1.0, **known, **some) for n in range(4)]
+    record = a_record("v.nii.gz", rows=rows) | {"lambdas": [1.0, 0.8, 0.6, 0.4, 0.2, 0.0][:members]}
+    text = opened([record]).locator(".card").inner_text()
+    assert ("Expected Dice by slice" in text) == (dice is not None)
+    assert ("Agreement by slice" in text) == (members > 1)

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from sitta.errors import SittaError
+from sitta.prediction.decisions import Decision
 from sitta.serve import store as store_module
 from sitta.serve.errors import ApiError
 from sitta.serve.quotas import Limits
-from sitta.serve.store import Store, remove_abandoned
+from sitta.serve.store import WORKDAY, Store, remove_abandoned
 
 
 @pytest.fixture
@@ -80,6 +81,27 @@ def test_old_ones_go(store, monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: later)
     with pytest.raises(ApiError):
         store.get(name)
+
+
+def test_what_a_person_worked_on_goes_last(store, monkeypatch):
+    decided, drawn, plain = (filled(store, 300) for _ in range(3))
+    store.get(decided).review[None] = Decision(file="a.png", decision="accept")
+    (store.get(drawn).folder / "corrected.npy").touch()
+    later = time.monotonic() + store.limits.keep_seconds + 1
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: later)
+        assert store.get(decided).review
+        assert store.get(drawn).is_corrected
+        with pytest.raises(ApiError):
+            store.get(plain)
+    one, two = filled(store, 300), filled(store, 300)  # no room for all four
+    with pytest.raises(ApiError):
+        store.get(one)
+    assert all(map(store.get, (decided, drawn, two)))
+    last = time.monotonic() + WORKDAY + 1
+    monkeypatch.setattr(time, "monotonic", lambda: last)
+    with pytest.raises(ApiError):
+        store.get(decided)
 
 
 def test_errors_do_not_pile_up_the_places_where_they_were_raised(store):

@@ -111,6 +111,7 @@ def _disagree(record: PredictionRecord) -> Any:
 
 
 LOOK = "Check the mask against the image before you use it."
+REST = "Nothing needs doing unless another note asks for it."
 NOTES: dict[str, Note] = {
     declared.code: declared
     for declared in (
@@ -174,7 +175,7 @@ NOTES: dict[str, Note] = {
         Information(
             "foreground-in-some-members",
             "Some members find foreground and others find none.",
-            LOOK,
+            REST,
             lambda r: _finding(r).any(axis=0) & ((r.areas == 0) & r.usable).any(axis=0),
         ),
         Note(
@@ -193,13 +194,14 @@ NOTES: dict[str, Note] = {
         Information(
             "members-differ",
             "The masks of the members differ widely, and the expected Dice takes it into account.",
-            "Nothing needs doing unless another note asks for it.",
+            REST,
             lambda r: _disagree(r) & (r.expected_dice is not None),
         ),
         Information(
             "far-from-source",
-            "Its statistics are far outside those of the training images.",
-            "Check that the model fits this kind of image, and that it is scaled as in training.",
+            "Its statistics are far outside those of the training images, as is usual for another"
+            " scanner.",
+            "Nothing if the model fits this kind of image.",
             lambda r: r.distance > r.limits.distance,
         ),
         Information(

@@ -97,11 +97,15 @@ def _card(record: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs of a record: all of the slice that is shown, little of the others."""
     rows, row = record["rows"], record["rows"][record["shown"]]
     codes = sorted({code for one in rows for code in one["notes"]})
+    dices = [one.get("expected_dice") for one in rows]
+    has_dice = all(dice is not None for dice in dices)  # else how far the members agree
+    along = dices if has_dice else [one["agreement"] for one in rows]
     return {
         **{name: record[name] for name in _KEPT},
         "doubt": plain(record["doubt"], DIGITS),
         "row": {name: value for name, value in row.items() if name not in ("file", "areas")},
-        "agreements": [one["agreement"] for one in rows] if len(rows) > 1 else [],
+        "agreements": plain(along, DIGITS) if len(rows) > 1 else [],
+        "along": "Expected Dice" if has_dice else "Agreement",
         "noted": {i: one["notes"] for i, one in enumerate(rows) if one["notes"]},
         "codes": codes,
         "look": flagged(codes),

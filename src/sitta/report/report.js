@@ -109,7 +109,8 @@
   function list(record) {
     const time = make("div", { title: meaning.Time }, make("dt", {}, "Time"),
       make("dd", {}, unit(record.row.seconds, 2, "s")));
-    const listed = scores.filter(({ name }) => name !== "doubt"); // it is in the heading
+    const heads = typeof record.row.expected_dice === "number" ? ["expected_dice", "doubt"] : ["doubt"]; // in the heading
+    const listed = scores.filter(({ name }) => !heads.includes(name));
     return make("dl.scores", {}, ...sitta.scores.scoreRows(listed, record, record.row), time);
   }
 
@@ -156,8 +157,8 @@
   }
 
   function slices(record) {
-    const values = record.agreements;
-    if (!values.length) return null;
+    const { agreements: values, along } = record;
+    if (!values.length || (along === "Agreement" && record.lambdas.length < 2)) return null; // one member always agrees
     const x = (i) => CHART.left + ((CHART.right - CHART.left) * i) / (values.length - 1);
     const y = (value) => CHART.bottom - (CHART.bottom - CHART.top) * value;
     const known = values.map((value, i) => [i, value]).filter(([, value]) => value !== null);
@@ -166,7 +167,7 @@
       make("circle.noted", { cx: x(i), cy: y(values[i] ?? 0), r: 3.5 },
         make("title", {}, `Slice ${Number(i) + 1}: ${codes.map((code) => declared[code][1]).join(" ")}`)));
     const low = known.reduce((a, b) => (b[1] < a[1] ? b : a), known[0] || [0, 0]);
-    const words = `Agreement of ${values.length} slices, lowest ${fixed(low[1], 3)} ` +
+    const words = `${along} of ${values.length} slices, lowest ${fixed(low[1], 3)} ` +
       `at slice ${low[0] + 1}; ${marks.length} with notes; slice ${record.shown + 1} is shown`;
     const label = (x, y, text, anchor = "end") =>
       make("text", { x, y, "text-anchor": anchor }, text);
@@ -179,7 +180,7 @@
         label(right, 72, values.length),
         rule("here", x(record.shown), x(record.shown), top, bottom),
         make("path.line", { d: line }), ...marks),
-      make("figcaption", {}, "Agreement by slice ",
+      make("figcaption", {}, `${along} by slice `,
         marks.length ? make("span", {}, make("i.dot"), `${marks.length} with notes `) : null,
         make("span", {}, make("i.rule"), "shown")));
   }
@@ -200,6 +201,9 @@
         make("code", {}, code));
     }));
   }
+
+  /** Whether a note says that the mask is of no use as it is. */
+  const stops = ({ codes }) => codes.some((code) => declared[code][0] === "stop");
 
   /** Expected Dice; the doubt of a model that is not calibrated. */
   function dice({ row, doubt, lambdas }) {
@@ -234,7 +238,7 @@
     const known = typeof record.expected === "number";
     const doubt = isBlind(record, record.row) ? "not judged" : `doubt ${fixed(record.doubt, 2)}`;
     const worth = known ? `Dice ${fixed(record.expected, 2)}` : doubt;
-    const words = [said ? data.decisions[said] : record.look ? "Look" : "Open", worth];
+    const words = [said ? data.decisions[said] : stops(record) ? "Stop" : record.look ? "Look" : "Open", worth];
     const level = known ? (record.expected >= 0.9 ? "high" : record.expected >= 0.75 ? "middle" : "low") : "";
     const button = record.tile?.firstChild;
     if (button) {
@@ -273,7 +277,7 @@
       dice(record),
       make("p.about", {}, `${record.classes.length ? `${structureOf(record)} · ` : ""}${record.kind} · ${record.shape.join(" × ")}${slice} · mask `,
         make("a", { href }, output)),
-      record.look ? make("p.badge", {}, "Look at this one") : null,
+      record.look ? make(`p.badge${stops(record) ? ".stop" : ""}`, {}, stops(record) ? "Stop: do not use it as it is" : "Look at this one") : null,
       make("p.said", {}));
   }
 

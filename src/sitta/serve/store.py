@@ -23,6 +23,7 @@ from sitta.serve.errors import ApiError
 from sitta.serve.quotas import Limits
 
 PREFIX = "sitta-serve-"
+WORKDAY = 12 * 3600.0  # seconds for which at least what a person decided or drew is kept
 TRIES = 20  # to have a folder before another service sweeps it; more do not help
 OURS = re.compile(rf"{PREFIX}(\d+-)?[a-z0-9_]{{8}}")  # as tempfile ends names
 
@@ -53,6 +54,11 @@ class Entry:
     def is_corrected(self) -> bool:
         """Whether a person drew a mask."""
         return (self.folder / f"{CORRECTED}.npy").exists()
+
+    @property
+    def is_work(self) -> bool:
+        """Whether a person decided on it or drew a mask: made again, it would be lost."""
+        return bool(self.review) or self.is_corrected
 
 
 class Store:
@@ -136,15 +142,16 @@ class Store:
         self.drop(name)
 
     def tidy(self, keep: str = "") -> None:
-        """Remove what is too old, and the oldest of what is too much."""
-        oldest = time.monotonic() - self.limits.keep_seconds
+        """Remove what is too old, and the oldest of what is too much: a person's work last."""
+        now, kept = time.monotonic(), self.limits.keep_seconds
         excess = self.size - self.limits.keep_bytes
-        for name, entry in list(self._entries.items()):
-            if name == keep or entry.is_draft:  # whose job ends it
-                continue
-            if entry.since < oldest or excess > 0:
-                excess -= entry.size
-                self.drop(name)
+        for is_work, most in ((False, kept), (True, max(kept, WORKDAY))):
+            for name, entry in list(self._entries.items()):
+                if name == keep or entry.is_draft:  # whose job ends it
+                    continue
+                if (now - entry.since > most or excess > 0) and entry.is_work is is_work:
+                    excess -= entry.size
+                    self.drop(name)
 
     def close(self) -> None:
         """Remove everything."""

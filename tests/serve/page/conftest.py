@@ -12,7 +12,7 @@ from sitta.serve.quotas import Limits
 from sitta.serve.service import Service
 from sitta.serve.worker import WorkerConfig
 from tests import uncalibrated
-from tests.browser import launched
+from tests.browser import PATIENCE, launched
 
 
 @pytest.fixture(scope="package")
@@ -72,7 +72,7 @@ def opened(chromium, address):
         context = chromium.new_context(viewport=size, reduced_motion="reduce", **options)
         contexts.append(context)
         tab = context.new_page()
-        tab.set_default_timeout(30_000)
+        tab.set_default_timeout(PATIENCE)
         tab.on("request", lambda request: asked.append(request.url))
         tab.on("console", lambda said: errors.append(said.text))
         tab.on("pageerror", lambda error: errors.append(str(error)))

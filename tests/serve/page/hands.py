@@ -12,11 +12,12 @@ from sitta.inference.inputs import InputFile
 from sitta.inference.loading import load_model
 from sitta.inference.pipeline import predict_prepared, prepare_file
 from sitta.inference.request import Request
-from tests.browser import eventually
+from tests.browser import PATIENCE, eventually
 
 MASK = (0x35, 0xC4, 0xFF)  # colours of the outlines
 SOURCE = (0xFF, 0xB0, 0x00)
 DONE = "() => document.querySelector('#pane-now').dataset.drawn"
+CURRENT = "() => document.querySelector('#pane-now').dataset.current"  # what is wanted is drawn
 
 
 def drop(tab, *paths):
@@ -30,7 +31,7 @@ def drop(tab, *paths):
 
 def until(tab, expression, wanted=True):
     """Wait from outside: the page's policy forbids Playwright to evaluate text in it."""
-    for _ in range(1200):
+    for _ in range(PATIENCE // 25):
         found = tab.evaluate(expression)
         if found == wanted or (wanted is True and found):
             return found
@@ -41,8 +42,7 @@ def until(tab, expression, wanted=True):
 def settled(tab, number=1):
     """Wait for that many images to be done or failed, and for the chosen one to be drawn."""
     until(tab, "() => document.querySelectorAll('.item.done, .item.failed').length", number)
-    until(tab, DONE)
-    tab.wait_for_timeout(60)
+    until(tab, CURRENT)
 
 
 def picture(tab, pane="#pane-now"):

@@ -23,7 +23,7 @@ from sitta.serve.guard import Guard
 from sitta.serve.quotas import Limits
 from sitta.serve.service import Service
 from sitta.serve.worker import WorkerConfig
-from tests.browser import eventually
+from tests.browser import PATIENCE, eventually
 from tests.serve.page.hands import DONE, expected, settled, until
 
 IMAGES = 20
@@ -65,7 +65,7 @@ def visit(chromium):
     def open_(address):
         contexts.append(chromium.new_context(viewport={"width": 1280, "height": 900}))
         tab = contexts[-1].new_page()
-        tab.set_default_timeout(30_000)
+        tab.set_default_timeout(PATIENCE)
         tab.on("console", lambda said: errors.append(said.text))
         tab.on("pageerror", lambda error: errors.append(str(error)))
         tab.goto(address)
@@ -101,7 +101,7 @@ def test_twenty_images_by_keyboard(visit, films, tmp_path):
     with served(tmp_path / "session") as address:
         tab = visit(address)
         tab.set_input_files("#files", films)
-        eventually(tab, lambda: tab.locator(".item.done").count() == IMAGES, tries=4000)
+        eventually(tab, lambda: tab.locator(".item.done").count() == IMAGES)
         until(tab, DONE)
         tab_to(tab, ".item[tabindex='0']")
         tab.keyboard.press("Home")
@@ -114,18 +114,18 @@ def test_twenty_images_by_keyboard(visit, films, tmp_path):
         unadapted = name_of(tab)
         tab.keyboard.press("x")
         until(tab, "() => document.querySelector('#choice').value", "unadapted")
+        sent = []
+        tab.on("requestfinished", lambda one: sent.append(one.post_data or ""))
         tab.keyboard.press("1")
         decided(tab, 10)
         said[unadapted] = "accept"
-        tab.wait_for_timeout(200)
+        eventually(tab, lambda: any('"accept"' in text and '"unadapted"' in text for text in sent))
         tab.reload()
         tab.wait_for_selector("html[data-ready]", state="attached")
         decided(tab, 10)
         until(tab, DONE)
         corrected = name_of(tab)  # the address has named what was open
         assert corrected not in said
-        until(tab, "() => document.querySelector('#pane-now').dataset.drawn !== ''")
-        tab.wait_for_timeout(300)
         tab.keyboard.press("e")
         until(tab, "() => document.querySelector('#editor').hidden", False)
         for key in (" ", "ArrowRight", "ArrowRight", " ", "ArrowDown", " ", "w", "ArrowLeft", " "):

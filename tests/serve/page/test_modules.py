@@ -355,7 +355,7 @@ def test_a_remedy_is_one_click_and_can_be_undone(call):
     assert (kind, patch) == ("stop", {"invert": True})
     assert "Looks inverted: invert and rerun" in text
     _, text, patch = told(call, {}, invert=True, rotate=90)
-    assert "inverted and turned by 90°" in text
+    assert "inverted and turned right by 90°" in text
     assert patch == {"invert": False, "rotate": 0}
 
 
@@ -411,6 +411,51 @@ def test_a_stroke_is_as_wide_as_its_brush(call):
     np.testing.assert_array_equal(disc == 1, np.hypot(x - 10.5, 2 * (y - 20.5)) <= 6)
     dot = drawn(call, code, empty, {"x": 5, "y": 5}, {"x": 5, "y": 5}, 0.5, 1)
     assert dot.sum() >= 1
+
+
+def test_steps_are_taken_back_exactly(call):
+    chance = np.random.default_rng(0)
+    before, after = (chance.integers(0, 3, 60).tolist() for _ in range(2))
+    code = """(m, before, after) => {
+      const [map, steps] = [{ values: Uint8Array.from(before) }, new m.Steps()];
+      const seen = [];
+      const go = (way) => { steps.go(map, way); seen.push([...map.values]); };
+      steps.add(map);
+      map.values.set(after);
+      for (const way of ["undo", "undo", "redo", "redo"]) go(way);
+      steps.add(map);
+      go("redo");
+      return seen;
+    }"""
+    assert call("steps", code, before, after) == [before, before, after, after, after]
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.34, 1, 7.5])
+def test_a_pane_is_given_what_it_can_show_of_a_map(call, scale):
+    height, width = 300, 200
+    values = np.arange(height * width) % 251
+    at = {"sx": scale, "sy": 1.5 * scale, "tx": -11.5, "ty": 3}
+    code = """(m, width, height, at, box) => {
+      const values = Uint8Array.from({ length: width * height }, (_, i) => i % 251);
+      const seen = m.inView({ values, width, height }, at, box);
+      return { ...seen, map: { ...seen.map, values: [...seen.map.values] } };
+    }"""
+    found = call("brush", code, width, height, at, {"width": 90, "height": 70})
+    seen, there = found["map"], found["at"]
+    assert seen["width"] <= 2 * 90
+    assert seen["height"] <= 2 * 70
+    every = [round(there[name] / at[name]) for name in ("sx", "sy")]
+    x, y = (round((there[t] - at[t]) / at[s]) for t, s in (("tx", "sx"), ("ty", "sy")))
+    rows, columns = (
+        (y + every[1] * np.arange(seen["height"])),
+        x + every[0] * np.arange(seen["width"]),
+    )
+    expected = values.reshape(height, width)[np.ix_(rows, columns)]
+    np.testing.assert_array_equal(np.array(seen["values"]).reshape(expected.shape), expected)
+    ends = there["tx"] + seen["width"] * there["sx"], there["ty"] + seen["height"] * there["sy"]
+    most = at["tx"] + width * at["sx"], at["ty"] + height * at["sy"]
+    assert ends[0] >= min(90, most[0]) - 1e-9
+    assert ends[1] >= min(70, most[1]) - 1e-9
 
 
 def test_fill_stops_at_the_border(call):

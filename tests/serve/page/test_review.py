@@ -9,7 +9,16 @@ import pytest
 
 from sitta.data import phantom
 from tests.browser import assert_accessible, eventually
-from tests.serve.page.hands import DONE, changed, coloured, expected, picture, settled, until
+from tests.serve.page.hands import (
+    CURRENT,
+    DONE,
+    changed,
+    coloured,
+    expected,
+    picture,
+    settled,
+    until,
+)
 
 REVIEWED = "() => document.querySelector('#reviewed').textContent"
 NAME = "() => document.querySelector('#name').textContent"
@@ -125,6 +134,25 @@ def test_what_the_service_does_not_take_is_taken_back(opened, three):
     until(tab, "() => document.querySelector('#status').textContent.includes('does not answer')")
     until(tab, REVIEWED, "0 of 1 reviewed")
     opened.errors.clear()  # the browser's own line
+
+
+def test_what_has_expired_is_made_again_before_it_is_saved(opened, three):
+    tab = opened()
+    tab.set_input_files("#files", three[:2])
+    settled(tab, 2)
+    tab.keyboard.press("1")
+    until(tab, REVIEWED, "1 of 2 reviewed")
+    until(tab, CURRENT)
+    shown = tab.evaluate(DONE).split("/")[0]  # the other one, not decided on
+    tab.evaluate(f"() => fetch('/api/results/{shown}', {{ method: 'DELETE' }})")
+    tab.click("#save-menu summary")
+    tab.click("#save-decisions")
+    until(tab, "() => document.querySelector('#status').textContent.includes('1 result')")
+    until(tab, f"{DONE}.startsWith('{shown}')", False)
+    until(tab, CURRENT)
+    tab.keyboard.press("Escape")
+    assert [row["decision"] for row in rows(tab).values()] == ["accept"]
+    opened.errors.clear()  # the browser's own lines about answers of 404
 
 
 def test_another_method_opens_the_decision_again(opened, three):

@@ -3,6 +3,7 @@
 import os
 import shutil
 
+from tests.browser import PATIENCE
 from tests.serve.page.hands import DONE, drop, settled, until
 
 STATUS = "() => document.querySelector('#status').textContent"
@@ -23,7 +24,7 @@ class Held:
             route.continue_()
 
     def wait(self, number):
-        for _ in range(1200):
+        for _ in range(PATIENCE // 25):
             if len(self.routes) == number:
                 return self.routes[-1]
             self._tab.wait_for_timeout(25)
@@ -95,7 +96,7 @@ def test_a_comparison_ends_with_its_image(opened, files):
     held.wait(1)
     tab.click("#remove")
     until(tab, STATUS, "scene-0000.png is removed.")
-    for _ in range(100):
+    for _ in range(PATIENCE // 25):
         if "POST" in failed:
             break
         tab.wait_for_timeout(25)
@@ -122,7 +123,7 @@ def test_the_last_comparison_that_was_asked_for_is_shown(opened, files):
     second.continue_()
     until(tab, "() => document.querySelector('#caption-other').textContent.startsWith('Tent ·')")
     first.continue_()
-    for _ in range(1200):
+    for _ in range(PATIENCE // 25):
         if gone:
             break
         tab.wait_for_timeout(25)

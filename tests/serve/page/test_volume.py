@@ -8,6 +8,7 @@ import pytest
 from sitta.data.images import read
 from tests.browser import assert_accessible, eventually
 from tests.serve.page.hands import (
+    CURRENT,
     MASK,
     SOURCE,
     coloured,
@@ -114,7 +115,6 @@ def test_three_planes_meet_where_a_hand_points(opened, files):
     assert tab.locator("#figure-rows").is_hidden()
     tab.keyboard.press("i")
     eventually(tab, lambda: tab.locator("#pane-rows").get_attribute("data-drawn"))
-    tab.wait_for_timeout(150)
     for pane in ("#pane-rows", "#pane-columns"):
         seen = picture(tab, pane)
         assert coloured(seen, MASK).sum() > 20
@@ -147,7 +147,7 @@ def test_true_size_is_one_pixel_for_one(opened, files):
     assert percent == pytest.approx(100 * fits, abs=2)
     tab.keyboard.press("9")
     until(tab, TRUE, "100 %")
-    tab.wait_for_timeout(100)
+    until(tab, CURRENT)
     lit = (picture(tab).max(axis=-1) > 0) & ~_stage(picture(tab))
     columns = np.flatnonzero(lit.any(axis=0))
     assert columns[-1] - columns[0] + 1 == pytest.approx(wide, abs=6)
@@ -175,7 +175,6 @@ def test_doubtful_slices_are_a_key_away(opened, files):
     seen = [int(tab.evaluate(SLICE).split()[0])]
     for _ in range(8):
         tab.keyboard.press("n")
-        tab.wait_for_timeout(80)
         seen.append(int(tab.evaluate(SLICE).split()[0]))
     assert sorted(set(seen[1:]) | ({1} & set(looks))) == (looks or [1])
 

@@ -79,11 +79,11 @@ export function plot(svg, curve, width, choose) {
 
 /**
  * The same as a table.
- * @param {Curve & {areas: Array<number | null>, source: number | null}} curve
+ * @param {Curve & {areas: Array<number | null>, source: number | null, structure?: string}} curve
  * @returns {HTMLTableElement}
  */
-export function table({ lambdas, member_names, entropies, weights, areas, source }) {
-  const head = ["λ", "entropy, bit", "weight", "foreground"];
+export function table({ lambdas, member_names, entropies, weights, areas, source, structure }) {
+  const head = ["λ", "entropy, bit", "weight", structure || "foreground"];
   return make(
     "table",
     {},

@@ -4,7 +4,7 @@ import { byId, choices, fill, make } from "./dom.js";
 import { overlap } from "./outline.js";
 import { rowOf } from "./state.js";
 import { sameShape } from "./layers.js";
-import { fixed, isMute, methodWords, percent } from "./words.js";
+import { fixed, isMute, methodWords, percent, titleOf } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
 
@@ -14,13 +14,17 @@ const HINT = "Change the method or a setting above, or choose a method here, and
 export const ALONE = "This model has its one method built in: there is no other to compare with.";
 
 /** One line of the table. @param {import("./state.js").Score} score */
-function line({ title, unit, digits }, ...values) {
+function line(score, result, ...values) {
+  const { unit, digits } = score;
+  const title = titleOf(score, result);
   const [before, now] = values.map((value) => (value === null || unit !== "%" ? value : 100 * value));
   const name = unit ? `${title}, ${unit}` : title;
   const by = before === null || now === null ? null : now - before;
-  const signed = by === null ? "" : `${by >= 0 ? "+" : "−"}${Math.abs(by).toFixed(digits)}`;
-  const cells = [fixed(before, digits), fixed(now, digits), signed];
-  return make("tr", {}, make("th", { scope: "row" }, name), ...cells.map((text) => make("td", {}, text)));
+  const size = by === null ? "" : Math.abs(by).toFixed(digits);
+  const sign = Number(size) === 0 ? "" : by > 0 ? "+" : "−";
+  const none = () => [make("span", { "aria-hidden": "true" }, "–"), make("span.hidden", {}, "not known")];
+  const cells = [before, now].map((value) => (value === null || value === undefined ? none() : [fixed(value, digits)]));
+  return make("tr", {}, make("th", { scope: "row" }, name), ...[...cells, [sign + size]].map((parts) => make("td", {}, ...parts)));
 }
 
 /** The part of the panel that compares. */
@@ -89,7 +93,7 @@ export class Changes {
     const head = ["", ...titles, "change"].map((text) => make("th", { scope: "col" }, text || make("span.hidden", {}, "Score")));
     const dice = scores.filter(({ name }) => name === "expected_dice");
     const rows = [...dice, ...scores.filter((score) => !dice.includes(score))].map((score) =>
-      line(score, ...[[before, one], [now, other]].map(([result, row]) => (isMute(score, result, row) ? null : row[score.name]))));
+      line(score, now, ...[[before, one], [now, other]].map(([result, row]) => (isMute(score, result, row) ? null : row[score.name]))));
     const note = make("p.quiet", { id: "overlap" }, "");
     fill(box, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)), note);
     if (!sameShape(before, now)) return;

@@ -1,15 +1,15 @@
 /** Correct a mask by hand: brush, eraser, fill, and what cleans up; kept by the service. */
 
 import { ApiError, send } from "./api.js";
-import { fillHoles, flood, keepLargest, stroke } from "./brush.js";
+import { brushSizes, fillHoles, flood, keepLargest, stroke } from "./brush.js";
 import { classColours } from "./colours.js";
 import { byId, choices } from "./dom.js";
-import { saidOf } from "./review.js";
+import { choiceOf, saidOf } from "./review.js";
+import { Steps } from "./steps.js";
 import { place } from "./transform.js";
 import { maskKind, ratioOf } from "./layers.js";
 import { structureOf } from "./words.js";
 
-const ROOM = 64 * 2 ** 20; // bytes of steps that can be undone
 const TOOLS = ["brush", "eraser", "fill"];
 
 /** The editor of the mask in the slice that is shown. */
@@ -19,9 +19,9 @@ export class Edit {
 
   tool = "brush";
 
-  #undo = [];
-  #redo = [];
+  #steps = new Steps();
   #at = null;
+  #width = 0;
 
   /**
    * @param {import("./state.js").Store} store
@@ -36,8 +36,8 @@ export class Edit {
     for (const tool of TOOLS) byId(`tool-${tool}`).addEventListener("click", () => this.choose(tool));
     const steps = { "edit-largest": () => this.#each(keepLargest), "edit-holes": () => this.#each(fillHoles) };
     for (const [id, act] of Object.entries(steps)) byId(id).addEventListener("click", () => this.#step(act));
-    byId("edit-undo").addEventListener("click", () => this.undo());
-    byId("edit-redo").addEventListener("click", () => this.redo());
+    byId("edit-undo").addEventListener("click", () => this.#back("undo"));
+    byId("edit-redo").addEventListener("click", () => this.#back("redo"));
     byId("edit-copy").addEventListener("click", () => this.copy());
     byId("edit-cancel").addEventListener("click", () => this.#leave("The mask is as it was."));
     byId("edit-fill").addEventListener("input", () => this.#show());
@@ -47,25 +47,30 @@ export class Edit {
     this.#show();
   }
 
-  /** Draw on the mask that is chosen. */
+  /** Draw on the mask that is chosen, or go on with what could not be saved. */
   async begin() {
     const entry = this.store.selected;
     if (!entry?.result) return;
-    this.viewer.whole = true;
-    await this.viewer.refresh();
-    const scene = this.viewer.scenes[0];
-    const { shown } = this.viewer;
-    if (!scene || entry !== this.store.selected || shown?.entry !== entry || shown.slice !== entry.slice || shown.step > 1) return;
-    const { values, width, height } = scene.mask;
-    this.draft = { entry, slice: entry.slice, map: { values: values.slice(), width, height }, changed: false };
-    [this.#undo, this.#redo] = [[], []];
+    const { result, slice } = entry;
+    const mask = maskKind(choiceOf(entry), entry.corrections);
+    const kept = entry.unsaved?.result === result && entry.unsaved.slice === slice ? entry.unsaved : null;
+    const raw = kept?.map ?? (await this.slices.get(result, mask, slice).catch(() => null));
+    if (!raw) this.say(`The mask of ${entry.name} cannot be had from the service.`);
+    if (!raw || this.draft || entry !== this.store.selected || slice !== entry.slice || result !== entry.result) return;
+    const { values, width, height } = raw;
+    this.draft = { entry, result, slice, map: { values: values.slice(), width, height }, changed: Boolean(kept) };
+    this.#steps = new Steps();
     this.#at = { x: width / 2, y: height / 2 };
-    const names = entry.result.classes.map((text, i) => ({ value: String(i + 1), text }));
+    const { most, usual } = brushSizes(width);
+    if (this.#width !== width) Object.assign(byId("brush-size"), { max: String(most), value: String(usual) });
+    this.#width = width;
+    const names = result.classes.map((text, i) => ({ value: String(i + 1), text }));
     choices(byId("edit-class"), names, "1");
     byId("edit-class-box").hidden = names.length < 2;
     byId("pane-now").focus();
-    this.say(`Drawing on the ${structureOf(entry.result).toLowerCase()} of ${entry.name}. Arrows move the brush, Space paints.`);
+    this.say(`Drawing on the ${structureOf(result).toLowerCase()} of ${entry.name}. Arrows move the brush, Space paints.`);
     this.#show();
+    this.store.changed("review"); // a finger draws from now on
   }
 
   choose(tool) {
@@ -76,31 +81,35 @@ export class Edit {
   /** Keep the mask, and choose it. */
   async save() {
     const { draft } = this;
-    if (!draft || draft.saving) return;
+    if (!draft) return;
     if (!draft.changed) {
       this.#leave("Nothing was drawn.");
       return;
     }
-    const { entry, slice, map } = draft;
-    draft.saving = true;
+    const { entry, result, slice, map } = draft;
+    this.#leave(`The mask of ${entry.name} is being saved.`);
+    entry.unsaved = draft;
     try {
       await entry.telling?.catch(() => undefined); // the other slices begin as the service knows them
-      await send(`api/results/${entry.result.id}/corrected?slice=${slice}`, "PUT", map.values);
+      await send(`api/results/${result.id}/corrected?slice=${slice}`, "PUT", map.values);
     } catch (error) {
-      draft.saving = false;
       if (!(error instanceof ApiError)) throw error;
-      this.say(`The mask is not saved. ${error.failure.message} ${error.failure.fix ?? ""}`);
+      if (entry.result !== result) entry.unsaved = null; // it was run again: the mask is of no use
+      this.say(`The mask of ${entry.name} is not saved. ${error.failure.message} Open it and press Correct to go on.`);
       return;
     }
+    if (entry.unsaved === draft) entry.unsaved = null;
+    if (entry.result !== result) return; // it was run again meanwhile
     entry.corrected = true;
     entry.corrections = (entry.corrections ?? 0) + 1;
-    this.#leave(`The corrected mask of ${entry.name} is saved.`);
-    this.review.corrected(entry);
+    this.say(`The corrected mask of ${entry.name} is saved.`);
+    this.review.corrected(entry, slice);
   }
 
   #leave(text) {
+    if (this.draft?.entry.unsaved) this.draft.entry.unsaved = null;
     this.draft = null;
-    Object.assign(this.viewer, { draft: null, whole: false });
+    this.viewer.draft = null;
     this.store.changed("view", "review");
     this.say(text);
     this.#show();
@@ -110,24 +119,18 @@ export class Edit {
   #follow() {
     const { draft } = this;
     const { selected } = this.store;
-    if (draft && (selected !== draft.entry || selected?.slice !== draft.slice)) this.save();
+    if (draft && (selected !== draft.entry || selected?.slice !== draft.slice || selected?.result !== draft.result)) this.save();
     this.#show();
   }
 
   /** Do something that can be undone. @param {() => void} act */
   #step(act) {
     if (!this.draft) return;
-    this.#remember(this.#undo);
-    this.#redo = [];
+    this.#steps.add(this.draft.map);
     this.draft.changed = true;
+    this.draft.entry.unsaved = this.draft; // the page warns before it is lost
     act();
     this.#show();
-  }
-
-  #remember(steps) {
-    const { values } = this.draft.map;
-    steps.push(values.slice());
-    while (steps.length > 2 && steps.length * values.length > ROOM) steps.shift();
   }
 
   #each(act) {
@@ -135,28 +138,19 @@ export class Edit {
     for (const label of labels) if (label) act(this.draft.map, label);
   }
 
-  undo() {
-    this.#back(this.#undo, this.#redo);
-  }
-
-  redo() {
-    this.#back(this.#redo, this.#undo);
-  }
-
-  #back(from, to) {
-    if (!this.draft || !from.length) return;
-    this.#remember(to);
-    this.draft.map.values = from.pop();
+  #back(way) {
+    if (!this.draft) return;
+    this.#steps.go(this.draft.map, way);
     this.#show();
   }
 
   /** The mask of the slice before this one; of the first, that of the second. */
   async copy() {
     const { draft } = this;
-    if (!draft || draft.entry.result.slices < 2) return;
+    if (!draft || draft.result.slices < 2) return;
     const from = draft.slice > 0 ? draft.slice - 1 : 1;
     const kind = maskKind(saidOf(draft.entry, from), draft.entry.corrections);
-    const raw = await this.slices.get(draft.entry.result, kind, from).catch(() => null);
+    const raw = await this.slices.get(draft.result, kind, from).catch(() => null);
     if (!raw || this.draft !== draft) return;
     this.#step(() => { draft.map.values = raw.values.slice(); });
     this.say(`Slice ${from + 1} is copied.`);
@@ -168,9 +162,9 @@ export class Edit {
 
   /** Paint from one point of the image to another. */
   paint(from, to) {
-    const { map, entry } = this.draft;
+    const { map, result } = this.draft;
     if (this.tool !== "fill") {
-      stroke(map, from, to, Number(byId("brush-size").value) / 2, ratioOf(entry.result), this.#label);
+      stroke(map, from, to, Number(byId("brush-size").value) / 2, ratioOf(result), this.#label);
       return;
     }
     const [x, y] = [Math.floor(to.x), Math.floor(to.y)];
@@ -187,7 +181,8 @@ export class Edit {
     if (!this.draft || event.shiftKey || pane !== this.viewer.panes[0]) return false;
     if (first ? event.button !== 0 : !(event.buttons & 1)) return false;
     const { sx, sy, tx, ty } = place(this.store.look.view, this.viewer.picture(), pane.box);
-    const to = { x: (event.offsetX - tx) / sx, y: (event.offsetY - ty) / sy };
+    const { step = 1 } = this.viewer.scenes[0] ?? {};
+    const to = { x: ((event.offsetX - tx) / sx) * step, y: ((event.offsetY - ty) / sy) * step };
     if (first) this.#step(() => this.paint(to, to));
     else if (this.tool !== "fill") {
       this.paint(this.#at, to);
@@ -204,12 +199,13 @@ export class Edit {
     const ways = { arrowleft: [-1, 0], arrowright: [1, 0], arrowup: [0, -1], arrowdown: [0, 1] };
     const onPane = event.target === byId("pane-now");
     const size = (by) => {
-      byId("brush-size").value = String(Number(byId("brush-size").value) + by);
+      const now = Number(byId("brush-size").value);
+      byId("brush-size").value = String(now + by * 2 * Math.max(1, Math.round(now / 20)));
       this.#show();
     };
     const all = {
       b: () => this.choose("brush"), w: () => this.choose("eraser"), f: () => this.choose("fill"),
-      "[": () => size(-2), "]": () => size(2), z: () => this.undo(), y: () => this.redo(),
+      "[": () => size(-1), "]": () => size(1), z: () => this.#back("undo"), y: () => this.#back("redo"),
       escape: () => this.#leave("The mask is as it was."), enter: () => onPane && this.save(),
       " ": () => onPane && this.#step(() => this.paint(this.#at, this.#at)),
     };
@@ -219,7 +215,7 @@ export class Edit {
       this.#at = { x: this.#at.x + way[0] * by, y: this.#at.y + way[1] * by };
       this.#show();
     } else if (!(key in all) || (command && !"zy".includes(key)) || ((key === " " || key === "enter") && !onPane)) return;
-    else if (command && key === "z" && event.shiftKey) this.redo();
+    else if (command && key === "z" && event.shiftKey) this.#back("redo");
     else all[key]();
     event.preventDefault();
     event.stopPropagation();
@@ -234,14 +230,13 @@ export class Edit {
     byId("edit").setAttribute("aria-pressed", String(Boolean(draft)));
     for (const tool of TOOLS) byId(`tool-${tool}`).setAttribute("aria-pressed", String(this.tool === tool));
     byId("edit-copy").hidden = (result?.slices ?? 1) < 2;
-    byId("edit-undo").disabled = !this.#undo.length;
-    byId("edit-redo").disabled = !this.#redo.length;
+    byId("edit-undo").disabled = !this.#steps.undo.length;
+    byId("edit-redo").disabled = !this.#steps.redo.length;
     byId("brush-value").textContent = byId("brush-size").value;
     if (!draft) return;
     const brush = { ...this.#at, radius: Number(byId("brush-size").value) / 2, label: this.#label };
-    const map = { ...draft.map, values: draft.map.values.slice(), depth: 1 };
-    const colours = classColours(draft.entry.result);
-    this.viewer.draft = { map, brush, colours, fill: Number(byId("edit-fill").value) / 100 };
+    const colours = classColours(draft.result);
+    this.viewer.draft = { map: draft.map, brush, colours, fill: Number(byId("edit-fill").value) / 100 };
     this.viewer.paint();
   }
 }

@@ -9,7 +9,7 @@ import { choiceOf, decisionOf, saidOf } from "./review.js";
 import { rowOf, shownOf } from "./state.js";
 import { maskKind } from "./layers.js";
 import { lineOf, verdict } from "./verdict.js";
-import { factsOf, methodWords, saveAs } from "./words.js";
+import { factsOf, methodWords, saveAs, structureOf } from "./words.js";
 
 /** @typedef {import("./state.js").Result} Result */
 /** @typedef {import("./state.js").Row} Row */
@@ -18,6 +18,7 @@ const KEPT = [
   ["mask.png", "Mask, PNG"],
   ["mask.nii.gz", "Mask, NIfTI"],
   ["image.nii.gz", "Image, NIfTI"],
+  ["probability.png", "Probability, PNG"],
   ["probability.nii.gz", "Probability, NIfTI"],
   ["uncertainty.png", "Uncertainty, PNG"],
   ["uncertainty.nii.gz", "Uncertainty, NIfTI"],
@@ -118,7 +119,7 @@ export class Panel {
     const rerun = (patch) => this.act.rerun(entry, patch);
     const { kind, parts } = verdict(result, row, this.store.about, { decision, rerun });
     byId("verdict-line").className = `verdict-line ${kind}`;
-    byId("verdict-line").textContent = lineOf(result, row, kind);
+    fill(byId("verdict-line"), ...lineOf(result, row, kind, this.store.about, rerun));
     byId("verdict").className = `verdict ${kind}`;
     fill(byId("verdict"), ...parts);
   }
@@ -129,7 +130,7 @@ export class Panel {
     const { lambdas, member_names } = result;
     const { entropies, weights, areas } = row;
     const curve = { lambdas, member_names, entropies, weights, areas, member: 0, on: false };
-    fill(byId("members-table"), table({ ...curve, source: result.source_member }));
+    fill(byId("members-table"), table({ ...curve, source: result.source_member, structure: structureOf(result) }));
   }
 
   #keep(entry, result) {

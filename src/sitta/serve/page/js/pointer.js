@@ -24,7 +24,7 @@ export class Pointer {
     this.viewer = viewer;
     this.act = act;
     for (const pane of viewer.panes) this.#listen(pane);
-    store.on(["view"], () => this.#touch());
+    store.on(["view", "review"], () => this.#touch());
   }
 
   #listen(pane) {
@@ -40,9 +40,9 @@ export class Pointer {
     canvas.addEventListener("dblclick", () => this.store.show({ view: { zoom: 1, x: 0.5, y: 0.5 } }));
   }
 
-  /** A finger scrolls the page past an image that fits, and moves one that is zoomed. */
+  /** A finger scrolls the page past an image that fits, moves one that is zoomed, and draws on a mask. */
   #touch() {
-    const fits = this.store.look.view.zoom <= 1;
+    const fits = this.store.look.view.zoom <= 1 && !this.viewer.draft;
     for (const { canvas } of this.viewer.panes) canvas.style.touchAction = fits ? "pan-y" : "none";
   }
 

@@ -3,7 +3,7 @@
 import { ApiError, failureOf, forget, predict } from "./api.js";
 import { tooMuch } from "./drop.js";
 import { entryOf } from "./entry.js";
-import { isBlind } from "./words.js";
+import { headOf } from "./verdict.js";
 
 /** @typedef {import("./state.js").Entry} Entry */
 /** @typedef {import("./state.js").Recipe} Recipe */
@@ -224,9 +224,7 @@ export class Queue {
     if (before && entry.lost) this.#drop(before.id);
     else if (before) entry.other = before;
     entry.lost = false;
-    const calm = isBlind(result, result.rows[0]) ? "It is not judged" : "No warning sign";
-    const verdict = result.look ? "Look at this one" : calm;
-    this.say(`${entry.name} is done in ${result.seconds.toFixed(2)} s. ${verdict}.${again}`);
+    this.say(`${entry.name} is done in ${result.seconds.toFixed(2)} s. ${headOf(result, this.store.about.severity)}.${again}`);
   }
 
   /** A decision stays if the same mask was made again; else it is open again. */

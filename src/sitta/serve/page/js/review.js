@@ -114,10 +114,9 @@ export class Review {
     return [...(entry.result?.masks ?? []), ...(entry.corrected ? ["corrected"] : [])];
   }
 
-  /** A mask was drawn: it is chosen, for the slice if slices are decided one by one. @param {Entry} entry */
-  corrected(entry) {
-    const slice = this.#scope(entry);
-    this.#put(entry, slice, { mask: "corrected", threshold: null });
+  /** A mask was drawn: it is chosen, for its slice if slices are decided one by one. @param {Entry} entry */
+  corrected(entry, slice) {
+    this.#put(entry, this.#scope(entry) === null ? null : slice, { mask: "corrected", threshold: null });
   }
 
   /** Decide slice by slice, or for the whole volume. */

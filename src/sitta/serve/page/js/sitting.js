@@ -2,6 +2,7 @@
 
 import { ApiError, getJson, send } from "./api.js";
 import { byId, make } from "./dom.js";
+import { count } from "./words.js";
 
 /** Keeps what belongs to all images together. */
 export class Sitting {
@@ -19,7 +20,8 @@ export class Sitting {
     byId("save-decisions").addEventListener("click", () => this.save("api/decisions.csv", "decisions.csv"));
     byId("save-all").addEventListener("click", () => this.save("api/archive.zip", "sitta.zip"));
     addEventListener("beforeunload", (event) => {
-      if (!this.#isKept && this.#work() !== this.#saved) event.preventDefault();
+      const isDrawing = this.store.entries.some(({ unsaved }) => unsaved);
+      if (isDrawing || (!this.#isKept && this.#work() !== this.#saved)) event.preventDefault();
     });
     addEventListener("hashchange", () => this.#follow());
     store.on(["selection", "view"], () => this.#link());
@@ -79,8 +81,19 @@ export class Sitting {
       this.say(`${name} is saved.`);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      this.say(`${name}: ${error.failure.message} ${error.failure.fix ?? ""}`);
+      const again = error.failure.status === 404 ? await this.#renew() : 0;
+      const failure = `${name}: ${error.failure.message} ${error.failure.fix ?? ""}`;
+      this.say(again ? `${count(again, "result")} had expired and run again now. Save once more when they are done.` : failure);
     }
+  }
+
+  /** Make results again that the service no longer keeps. @returns {Promise<number>} how many */
+  async #renew() {
+    const done = this.store.entries.filter(({ result }) => result);
+    const are = await Promise.all(done.map(({ result }) => getJson(`api/results/${result.id}/figures.json`).then(() => true, () => false)));
+    const gone = done.filter((_, i) => !are[i]);
+    for (const entry of gone) this.queue.renew(entry);
+    return gone.length;
   }
 }
 

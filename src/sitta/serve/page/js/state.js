@@ -90,6 +90,7 @@ import { FITTED } from "./transform.js";
  * @property {string} group all results of the image have it
  * @property {number} [corrections] how often
  * @property {boolean} corrected whether a mask was drawn by hand
+ * @property {any} [unsaved] a mask that is being drawn, or that the service did not take
  * @property {Promise<any>} [telling] the last of what is said, on its way
  */
 

@@ -17,15 +17,24 @@ const DECIDED = { accept: "Accepted by a person", "needs-fix": "Needs fix, says 
 /** What a click on a remedy sends along with the image. */
 export const REMEDIES = {
   invert: { text: "Looks inverted: invert and rerun", patch: { invert: true } },
-  "rotate-90": { text: "Looks turned: turn by 90° and rerun", patch: { rotate: 90 } },
+  "rotate-90": { text: "Looks turned: turn right by 90° and rerun", patch: { rotate: 90 } },
   "rotate-180": { text: "Looks upside down: turn by 180° and rerun", patch: { rotate: 180 } },
-  "rotate-270": { text: "Looks turned: turn by 270° and rerun", patch: { rotate: 270 } },
+  "rotate-270": { text: "Looks turned: turn left by 90° and rerun", patch: { rotate: 270 } },
 };
+
+const TURNED = { 90: "turned right by 90°", 180: "turned by 180°", 270: "turned left by 90°" };
 
 /** The gravest of the notes: stop, check or fine. @param {Row} row @param {Record<string, string>} severity */
 export function graveness(row, severity) {
   const all = row.notes.map((code) => severity[code] ?? "check");
   return all.includes("stop") ? "stop" : all.includes("check") || row.look ? "check" : "fine";
+}
+
+/** The verdict on all slices in a few words. @param {Result} result @param {Record<string, string>} severity */
+export function headOf(result, severity) {
+  if (result.rows.some((row) => graveness(row, severity) === "stop")) return "Stop";
+  if (result.look) return "Look at this one";
+  return isBlind(result, result.rows[0]) ? "It is not judged" : "No warning sign";
 }
 
 /** Expected Dice of a row as number and range; null if the model is not calibrated. @param {Row} row */
@@ -60,12 +69,15 @@ function scope(rows, row) {
   return `${about} ${count(looks, "slice needs", "slices need")} a look, of ${rows.length}.`;
 }
 
-/** The verdict in a line, for a phone. @param {Result} result @param {Row} row @param {string} kind */
-export function lineOf(result, row, kind) {
+/** The verdict in a line, for a phone, with what one click can do. */
+export function lineOf(result, row, kind, { remedy = {} }, rerun) {
   const fine = isBlind(result, row) ? "Not judged" : "No warning sign";
   const head = { stop: "Stop", check: "Look at this one", fine }[kind];
   const dice = expectedWords(row);
-  return `${structureOf(result)}: ${head} · ${dice ? `expected Dice ${dice.dice}` : "not calibrated"}`;
+  const range = dice?.range && ` (${dice.range})`;
+  const words = `${structureOf(result)}: ${head} · ${dice ? `expected Dice ${dice.dice}${range}` : "not calibrated"}`;
+  const offered = row.notes.map((code) => REMEDIES[remedy[code]]).filter(Boolean);
+  return [make("span", {}, words), ...offered.map(({ text, patch }) => make("button", { type: "button", click: () => rerun(patch) }, text))];
 }
 
 /**
@@ -86,7 +98,7 @@ export function verdict(result, row, about, { decision, rerun }) {
     return make(`li.${about.severity[code] ?? "check"}`, { title: code }, named(about.notes[code] ?? code, result), " ", advice,
       remedy ? button(remedy.text, remedy.patch) : null);
   });
-  const read = [result.invert && "inverted", result.rotate && `turned by ${result.rotate}°`].filter(Boolean);
+  const read = [result.invert && "inverted", TURNED[result.rotate]].filter(Boolean);
   const sign = isBlind(result, row) ? BLIND : decision ? "No warning sign" : HEADS.fine;
   const head = kind === "fine" ? sign : HEADS[kind];
   const mark = { stop: "×", check: "!", fine: "–" }[kind];
@@ -96,10 +108,10 @@ export function verdict(result, row, about, { decision, rerun }) {
       make("h3", {}, make("span.mark", { "aria-hidden": "true" }, mark), head),
       decision && make(`p.person.${decision}`, {}, DECIDED[decision]),
       ...expected(result, row),
-      make("p", {}, sizeWords(result, row)),
+      make("p", {}, sizeWords(result, row).replace(/ (?=%|mm²|ml)/g, "\u00a0")), // a unit stays with its number
       told.length > 0 && make("ul", {}, ...told),
       read.length > 0 && make("p", {}, `The model saw the image ${read.join(" and ")}. `,
-        button("Read it as it is", { invert: false, rotate: 0 })),
+        button("Undo that and rerun", { invert: false, rotate: 0 })),
       result.rows.length > 1 && make("p.scope", {}, scope(result.rows, row)),
     ],
   };

@@ -2,6 +2,7 @@
 
 import { heat, strokes } from "./colours.js";
 import { difference, outlines } from "./outline.js";
+import { inView } from "./brush.js";
 import { nearest } from "./state.js";
 import { brush, paint, ruler, sheet } from "./over.js";
 import { place } from "./transform.js";
@@ -12,7 +13,7 @@ import { render } from "./window.js";
 /**
  * @typedef {object} Scene all that a pane shows
  * @property {Raw} image
- * @property {Raw} mask
+ * @property {Raw | null} mask
  * @property {Raw | null} source
  * @property {Raw | null} members
  * @property {number[]} lambdas of the members
@@ -22,7 +23,8 @@ import { render } from "./window.js";
  * @property {string[] | null} [marks] what lies left, right, above, below
  * @property {number | null} [millimetres] between columns of the file
  * @property {number} [columns] of the file: those that are shown may be fewer
- * @property {any} [draft] a mask that is being drawn, with its brush
+ * @property {number} [step] every how many pixels of the file are shown
+ * @property {any} [draft] a mask that is being drawn, at the size of the file, with its brush
  * @property {number} classes
  * @property {(string | null)[]} [colours] of the classes
  * @property {{low: number, high: number}} window
@@ -114,10 +116,20 @@ export class Pane {
     pen.imageSmoothingQuality = "high";
     this.#pictures(pen, scene, look, at);
     if (look.bare) return;
-    if (scene.draft) paint(pen, scene.draft, at);
-    this.#outlines(pen, scene, look, at);
-    if (scene.draft) brush(pen, scene.draft.brush, at);
+    if (scene.draft) this.#draft(pen, scene, look, at);
+    else this.#outlines(pen, scene, look, at);
     ruler(pen, scene, at, this.box);
+  }
+
+  /** A mask that is being drawn: as much of it as the pane can show, for each stroke draws it anew. */
+  #draft(pen, scene, look, at) {
+    const { draft, step = 1 } = scene;
+    const own = { ...at, sx: at.sx / step, sy: at.sy / step }; // of the file's own pixels
+    const seen = inView(draft.map, own, this.box);
+    paint(pen, { ...draft, map: seen.map }, seen.at);
+    this.#outlines(pen, { ...scene, mask: null, other: null }, look, at);
+    this.#outline(pen, "mask", seen.map, scene, seen.at);
+    brush(pen, draft.brush, own);
   }
 
   #pictures(pen, scene, look, at) {
@@ -136,12 +148,12 @@ export class Pane {
   #outlines(pen, scene, look, at) {
     pen.save();
     pen.globalAlpha = Math.min(1, look.opacity * 1.2);
-    const { width, height } = scene.mask;
     if (scene.other && look.changes) {
+      const { width, height } = scene.mask;
       const changed = this.#changes(scene.mask.values, scene.other.values);
       this.#hatch(pen, loopsOf(changed, width, height).get(1) ?? [], at);
     }
-    if (look.mask) this.#outline(pen, "mask", scene.mask, scene, at);
+    if (look.mask && scene.mask) this.#outline(pen, "mask", scene.mask, scene, at);
     if (scene.source) this.#outline(pen, "source", scene.source, scene, at);
     if (scene.members) {
       const member = memberOf(scene.members, nearest(scene.lambdas, look));

@@ -31,9 +31,9 @@ export class Viewer {
     this.shown = null;
     /** @type {any} a mask that is being drawn, with its brush */
     this.draft = null;
-    this.whole = false; // every pixel is needed, whatever the screen can show
     this.step = 1;
     this.turn = 0;
+    this.isCurrent = false; // whether what is wanted is what is shown
     /** Is called after something was drawn. */
     this.painted = () => undefined;
     store.on(["selection", "view"], () => this.refresh());
@@ -55,6 +55,8 @@ export class Viewer {
     const entry = this.store.selected;
     const results = this.results();
     this.#captions(results);
+    this.isCurrent = false;
+    this.panes[0].canvas.dataset.current = "";
     if (!entry?.result) return this.#made(entry);
     const turn = ++this.turn;
     const slice = entry.slice;
@@ -101,9 +103,8 @@ export class Viewer {
     return pane ? "mask" : maskKind(choiceOf(entry), entry.corrections ?? 0);
   }
 
-  /** Large films come in steps, until they are drawn on. */
+  /** Large films come in steps. */
   #step(entry) {
-    if (this.whole) return 1;
     this.panes[0].resize();
     const { box, density } = this.panes[0];
     return stepOf(shownOf(entry).shape.slice(-2), box, this.store.look.view.zoom, density ?? 1);
@@ -144,6 +145,7 @@ export class Viewer {
     if (scenes.includes(undefined)) return false;
     this.scenes = scenes;
     this.shown = { entry, slice: entry.slice, results, step: this.step };
+    this.isCurrent = true;
     this.paint();
     return true;
   }
@@ -166,6 +168,7 @@ export class Viewer {
       marks: result.marks ?? null,
       millimetres: ["nifti", "dicom"].includes(result.kind) ? (result.spacing?.at(-1) ?? null) : null,
       columns: result.shape.at(-1) ?? 1,
+      step: this.step,
       region: result.region ?? null,
       cross: this.store.look.planes ? (entry.cross ?? null) : null,
     };
@@ -210,13 +213,14 @@ export class Viewer {
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
       const [now, other] = this.scenes;
-      const drawing = this.draft && now ? { ...now, mask: this.draft.map, draft: this.draft, other: null } : now;
+      const drawing = this.draft && now ? { ...now, draft: this.draft } : now;
       this.panes.forEach((pane, i) => pane.draw(i ? other : drawing, this.store.look));
       const drawn = this.scenes[0] ? this.shown : null;
       const canvas = this.panes[0].canvas;
       this.painted();
       const isMade = Boolean(drawn?.entry.result);
       canvas.dataset.drawn = drawn && isMade ? `${drawn.results[0]?.id}/${drawn.slice}` : "";
+      canvas.dataset.current = drawn && this.isCurrent ? "yes" : "";
       canvas.dataset.making = drawn && !isMade ? `${drawn.slice}/${drawn.isOutlined ? "outlined" : "image"}` : "";
     });
   }
