@@ -55,6 +55,22 @@ class Part:
         return bool((self.images["digest"] != UNKNOWN).all())
 
 
+def require_all_kept(part: Part, out: Path) -> None:
+    """Refuse to replace collected rows with some that do not hold them all."""
+    if not (out / "rows.csv.gz").is_file():
+        return
+    fix = f"give {out} too, choose another --out, or replace them with --overwrite"
+    before = Part.load(out / "rows.csv.gz")
+    try:
+        _agreed_images([part, before])
+    except SittaError as error:
+        raise SittaError(f"{out} holds results of other images.", fix=fix) from error
+    names = [*rows.CELL, *rows.VARIANT, "image", "slice"]
+    kept = pd.concat([part.rows[names], before.rows[names]]).drop_duplicates()
+    if lost := len(kept) - len(part.rows[names].drop_duplicates()):
+        raise SittaError(f"{out} holds {lost:,} rows that are in none of these results.", fix=fix)
+
+
 def collect(part: Part, out: Path, limit_mb: float = ROWS_LIMIT_MB) -> None:
     """Write ``rows.csv.gz``, ``images.csv`` and ``splits.csv``; too many rows change no file."""
     ordered = part.rows.sort_values([*rows.CELL, *rows.VARIANT, "image", "slice"])
