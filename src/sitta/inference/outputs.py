@@ -16,6 +16,7 @@ from typing import Any
 
 from sitta._util.files import atomic_write
 from sitta._util.text import cell
+from sitta._util.untrusted import read_text
 from sitta.data.image import Array, Image
 from sitta.data.images import shareable, stem, suffix, write_map, write_mask
 from sitta.errors import InvalidSetting
@@ -183,8 +184,8 @@ def origin(folder: Path, name: str) -> dict[str, Any] | None:
 
 def _kept(path: Path) -> dict[str, Any] | None:
     """A record or a claim; None if there is none, or if it is damaged."""
-    with suppress(OSError, ValueError, RecursionError):
-        kept = json.loads(path.read_text(encoding="utf-8"))
+    with suppress(OSError, ValueError, RecursionError, InvalidSetting):
+        kept = json.loads(read_text(path))
         key = kept.get("key") if isinstance(kept, dict) else None
         whole = isinstance(key, dict) and isinstance(key.get("input"), str)
         return kept if whole and isinstance(kept.get("output"), str) else None

@@ -22,6 +22,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.types import ASGIApp
 
 from sitta._util.text import printable
+from sitta._util.untrusted import read_text
 from sitta._version import __version__
 from sitta.errors import InvalidSetting, SittaError
 from sitta.inference.outputs import FOLDERS
@@ -124,8 +125,8 @@ class Run:
 def _record(path: Path) -> dict[str, Any]:
     """What a run kept of a file."""
     record: Any = None
-    with suppress(OSError, ValueError, RecursionError):
-        record = json.loads(path.read_text(encoding="utf-8"))
+    with suppress(OSError, ValueError, RecursionError, InvalidSetting):
+        record = json.loads(read_text(path))
     kept: dict[str, Any] = record if isinstance(record, dict) else {}
     outputs = kept.get("outputs")
     named = isinstance(kept.get("name"), str) and isinstance(outputs, list) and bool(outputs)

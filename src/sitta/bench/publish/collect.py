@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from sitta._util.files import atomic_write
+from sitta.bench.run.results import settings_of
 from sitta.bench.stats import rows
 from sitta.errors import SittaError
 
@@ -41,8 +42,7 @@ class Part:
         path, loaded = Path(path), rows.load(path)
         if not rows.cells(path):
             return cls(loaded, _published(rows.collected(path), loaded))
-        settings = path / "settings.json"
-        return cls.of_run(loaded, json.loads(settings.read_text()) if settings.is_file() else {})
+        return cls.of_run(loaded, settings_of(path))
 
     @classmethod
     def of_run(cls, named: pd.DataFrame, settings: Mapping[str, Any] | None = None) -> Part:

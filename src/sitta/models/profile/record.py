@@ -90,6 +90,8 @@ class Profile:
     def read(cls, path: str | Path) -> Profile:
         """The profile in a TOML file; a ProfileError says what is wrong with it, and where."""
         path = Path(path)
+        if path.exists() and not (path.is_file() or path.is_dir()):  # it might never end
+            raise ProfileError("This is a pipe or a device, and no profile.", file=path)
         try:
             with open(path, "rb") as file:
                 raw = file.read(LONGEST + 1)
