@@ -70,6 +70,10 @@ def test_what_others_wrote_into_the_file_stays(out, ask):
     (out / "decisions.csv").write_text("a,b\n")
     with pytest.raises(InvalidSetting, match=r"decisions\.csv cannot be read"):
         Run(out)
+    for verb, path in (("GET", "/decisions"), ("GET", "/decisions.csv"), ("PUT", "/decisions")):
+        answer = ask(verb, path, json={"file": names[0], "decision": "accept"})
+        assert answer.status_code == 409
+        assert "decisions.csv cannot be read" in answer.json()["error"]["message"]
     assert (out / "decisions.csv").read_text() == "a,b\n"
 
 

@@ -167,6 +167,14 @@ class _Nothing:
 NOTHING = _Nothing()
 
 
+async def _of_folder(act: Callable[..., Any], *given: Any) -> Any:
+    """What an act on the folder gives; 409 if another program has changed its files meanwhile."""
+    try:
+        return await asyncio.to_thread(act, *given)
+    except InvalidSetting as error:
+        raise ApiError.of(409, "changed-folder", error) from error
+
+
 def create_review(run: Run, guard: Guard, log: Callable[[str], None]) -> ASGIApp:
     """The ASGI application that serves one run for review."""
     app = FastAPI(
@@ -178,22 +186,22 @@ def create_review(run: Run, guard: Guard, log: Callable[[str], None]) -> ASGIApp
     async def index(request: Request, token: str | None = None) -> Response:
         if token is not None:
             return logged_in(request, token)
-        text, policy = await asyncio.to_thread(run.page)
+        text, policy = await _of_folder(run.page)
         return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
     @app.get("/decisions")
     async def decisions() -> Response:
-        return JSONResponse({"decisions": await asyncio.to_thread(run.rows)})
+        return JSONResponse({"decisions": await _of_folder(run.rows)})
 
     @app.put("/decisions", status_code=204)
     async def decide(request: Request) -> Response:
         said = await posted(request, SaidOfFile)
-        await asyncio.to_thread(run.decide, said)
+        await _of_folder(run.decide, said)
         return Response(status_code=204)
 
     @app.get(f"/{FILE}")
     async def table() -> Response:
-        rows = await asyncio.to_thread(run.decisions)
+        rows = await _of_folder(run.decisions)
         headers = {"Content-Disposition": f'attachment; filename="{FILE}"'}
         return Response(to_csv(rows), media_type="text/csv", headers=headers)
 
