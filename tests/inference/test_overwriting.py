@@ -250,3 +250,20 @@ def test_a_mask_that_was_corrected_by_hand_is_not_replaced_unasked(tmp_path):
     assert (out / "masks" / "a.png").read_bytes() == drawn
     assert predict(other, inputs, out, overwrite=True).counts["done"] == 1
     assert predict(REQUEST, inputs, out).counts["done"] == 1  # a run's own result
+
+
+def test_a_record_that_takes_the_place_of_its_claim_is_found(tmp_path, monkeypatch):
+    """Another process ends a file between two looks: it is no file of another program."""
+    film(tmp_path / "in" / "a.png")
+    predict(REQUEST, [tmp_path / "in"], tmp_path / "out")
+    path = outputs.record_path(tmp_path / "out", "a.png")
+    path.rename(path.with_suffix(".later"))
+    read = outputs._kept
+
+    def ends_now(place):
+        if place.suffix == outputs.CLAIM:
+            path.with_suffix(".later").rename(path)
+        return read(place)
+
+    monkeypatch.setattr(outputs, "_kept", ends_now)
+    assert outputs.origin(tmp_path / "out", "a.png")["output"] == "masks/a.png"

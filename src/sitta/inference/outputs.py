@@ -84,9 +84,10 @@ class Outputs:
 
         With ``overwrite`` all is replaced, and what is replaced counts as done no more.
         """
+        there = [n for n in written if (self.folder / n).exists()]  # first: claims come before
         before = origin(self.folder, file.name) or {}
         own = set(map(_below, _listed(before)))
-        others = [n for n in written if _below(n) not in own and (self.folder / n).exists()]
+        others = [n for n in there if _below(n) not in own]
         if self.overwrite:
             for path in {path for name in others for path in self._owners.get(name, ())}:
                 path.unlink(missing_ok=True)
@@ -95,7 +96,7 @@ class Outputs:
             raise _taken(self.folder / others[0], f"holds no result of {file.name}")
         digests = before.get("digests")
         known = digests if isinstance(digests, dict) else {}
-        changed = [n for n in written if n in known and self._differs(n, known[n])]
+        changed = [n for n in there if n in known and self._differs(n, known[n])]
         # A record that is another one by now: another process has just written the mask.
         if changed and before == origin(self.folder, file.name):
             raise _taken(self.folder / changed[0], "was changed since a run wrote it")
@@ -176,9 +177,12 @@ def summary_csv(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def origin(folder: Path, name: str) -> dict[str, Any] | None:
-    """The record of an input of this name, or the claim of a run that was stopped."""
+    """The record of an input of this name, or the claim of a run that was stopped.
+
+    The record is looked for twice: another process may put it in place of its claim meanwhile.
+    """
     path = record_path(folder, name)
-    found = (_kept(place) for place in (path, path.with_suffix(CLAIM)))
+    found = (_kept(place) for place in (path, path.with_suffix(CLAIM), path))
     return next((kept for kept in found if kept is not None), None)
 
 
