@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sitta._util.files import atomic_write, remove_stale
+from sitta._util.files import atomic_write, remove_stale, require_free
+from sitta.errors import InvalidSetting
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path):
@@ -75,3 +76,17 @@ def test_a_process_that_nobody_has_waited_for_is_dead(tmp_path):
         draft.write_bytes(b"")
         remove_stale(tmp_path, settled=0)
         assert not draft.exists()
+
+
+def test_no_input_is_written_over_and_no_other_file_unasked(tmp_path):
+    path, given = tmp_path / "out.toml", tmp_path / "net.py"
+    require_free(path, False, [given, ""])
+    path.write_text("by hand")
+    with pytest.raises(InvalidSetting, match="is there already"):
+        require_free(path, False, [given])
+    require_free(path, True, [given])
+    given.write_text("code")
+    (tmp_path / "link.toml").symlink_to(given)
+    for name in (given, tmp_path / "link.toml"):
+        with pytest.raises(InvalidSetting, match="is an input"):
+            require_free(name, True, [given])

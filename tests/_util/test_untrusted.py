@@ -1,11 +1,14 @@
 """Hostile JSON is refused in words, whatever it holds."""
 
 import json
+import os
+import sys
+from pathlib import Path
 
 import pytest
 
 import sitta
-from sitta._util.untrusted import DEPTH, SETTINGS, read_json, shown
+from sitta._util.untrusted import DEPTH, SETTINGS, read_json, read_text, shown
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,16 @@ def test_anything_is_shown_on_a_short_line():
         assert "\n" not in shown(value)
     assert shown(0.5) == "0.5"
     assert shown("mean") == "'mean'"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+def test_a_pipe_a_device_and_too_much_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    (tmp_path / "text").write_text("a" * 11)
+    for path in (tmp_path / "pipe", tmp_path / "link", Path("/dev/zero"), tmp_path):
+        with pytest.raises(sitta.InvalidSetting, match="is no file"):
+            read_text(path)
+    with pytest.raises(sitta.InvalidSetting, match=r"too long.*10 bytes"):
+        read_text(tmp_path / "text", 10)
+    assert read_text(tmp_path / "text", 11) == "a" * 11

@@ -99,6 +99,35 @@ def test_it_replaces_nothing_silently(here):
     done = sitta_command(*calibration(), cwd=here)
     assert done.returncode == 2
     assert "is there already" in done.stderr
+    (here / "other.calibration.json").write_text("by hand")
+    done = sitta_command(*calibration(out="other.toml"), cwd=here)
+    assert "other.calibration.json is there already" in done.stderr
+    assert (here / "other.calibration.json").read_text() == "by hand"
+
+
+def test_no_input_becomes_its_profile(here):
+    image = here / "phantom" / "alder" / "images" / "scene-0000.png"
+    (here / "code.py").write_text("from sitta.models import load\nnet = load\n")
+    before = image.read_bytes(), (here / "code.py").read_bytes()
+    images = ("--images", "phantom/alder/images", "--overwrite")
+    for words in (
+        calibration("--overwrite", out=image),
+        ["calibrate", "code.py:net", *images, "-o", "code.py"],
+        ["profile", "new", "code.py:net", "-o", "code.py", "--overwrite"],
+        ["inspect", "calibrated.toml", "--plot", "calibrated.toml", "--overwrite"],
+    ):
+        done = sitta_command(*words, cwd=here)
+        assert done.returncode == 2
+        assert "is an input" in done.stderr
+    assert (image.read_bytes(), (here / "code.py").read_bytes()) == before
+
+
+def test_of_two_images_of_one_name_none_is_left_out_silently(here, tmp_path):
+    for name in ("a.png", "a.tif"):
+        Image.new("L", (48, 48)).save(tmp_path / name)
+    done = sitta_command(*calibration("--images", tmp_path, out="two.toml"), cwd=here)
+    assert done.returncode == 2
+    assert "holds two files of the name a: a.png, a.tif" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,13 @@ def test_check_show_and_phantom(root, tmp_path):
     shown = sitta_command("data", "show", root, "-o", picture)
     assert shown.stdout.strip() == f"Picture: {picture}"
     assert picture.read_bytes()[1:4] == b"PNG"
+    again = sitta_command("data", "show", root, "-o", picture)
+    assert "is there already" in again.stderr
+    image = next((root / "phantom").glob("*/images/*"))
+    before = image.read_bytes()
+    over = sitta_command("data", "show", root, "-o", image, "--overwrite")
+    assert "is an input" in over.stderr
+    assert image.read_bytes() == before
     how = ("--sites", "elm", "--images", "2", "--size", "8x16x16")
     drawn = sitta_command("data", "phantom", tmp_path, *how)
     assert drawn.stdout.startswith("2 images from elm in ")

@@ -1,6 +1,7 @@
 """No input is ever overwritten, and no result of another input is replaced unasked."""
 
 import csv
+import dataclasses
 import os
 import shutil
 import unicodedata
@@ -184,3 +185,85 @@ def test_linked_files_outside_keep_their_names_and_a_missing_one_fails_by_name(t
     assert [r["name"] for r in run.records] == ["ann.png"]
     assert [f["name"] for f in run.failures] == ["bob.png"]
     assert "not-fetched" in run.failures[0]["error"]
+
+
+@pytest.mark.parametrize("name", outputs.WHOLE)
+def test_a_summary_that_no_run_has_written_is_not_replaced_unasked(tmp_path, name):
+    film(tmp_path / "images" / "a.png")
+    (tmp_path / name).write_text("by hand")
+    before = contents(tmp_path)
+    with pytest.raises(sitta.InvalidSetting, match=name):
+        predict(REQUEST, [tmp_path / "images"], tmp_path)
+    assert contents(tmp_path) == before
+    assert predict(REQUEST, [tmp_path / "images"], tmp_path, overwrite=True).counts["done"] == 1
+    assert predict(REQUEST, [tmp_path / "images"], tmp_path).counts["skipped"] == 1
+
+
+def test_a_map_that_no_run_has_written_is_not_replaced_unasked(tmp_path):
+    film(tmp_path / "images" / "a.png")
+    film(tmp_path / "uncertainty" / "a.png", 5)
+    drawn = (tmp_path / "uncertainty" / "a.png").read_bytes()
+    request = dataclasses.replace(REQUEST, save=("uncertainty",))
+    run = predict(request, [tmp_path / "images"], tmp_path)
+    assert "no result of a.png" in run.failures[0]["error"]
+    assert (tmp_path / "uncertainty" / "a.png").read_bytes() == drawn
+    assert not (tmp_path / "masks").exists()
+    assert predict(request, [tmp_path / "images"], tmp_path, overwrite=True).counts["done"] == 1
+    assert predict(REQUEST, [tmp_path / "images"], tmp_path).counts["done"] == 1
+    assert predict(request, [tmp_path / "images"], tmp_path).counts["done"] == 1  # its own map
+
+
+def test_a_mask_that_was_replaced_does_not_count_as_done(tmp_path):
+    """Two names, one output: the first run's record must not vouch for the second's mask."""
+    film(tmp_path / "one" / "a.bmp", 1)
+    film(tmp_path / "two" / "a.png", 2)
+    out = tmp_path / "out"
+    predict(REQUEST, [tmp_path / "one"], out)
+    predict(REQUEST, [tmp_path / "two"], out, overwrite=True)
+    with pytest.raises(sitta.InvalidSetting, match=r"masks/a\.png"):
+        predict(REQUEST, [tmp_path / "one"], out)
+    assert sources(out) == {"masks/a.png": str(tmp_path / "two" / "a.png")}
+
+
+def test_a_name_that_another_input_has_left_behind_is_not_taken(tmp_path):
+    given, out = tmp_path / "in", tmp_path / "out"
+    film(given / "a.bmp", 1)
+    predict(REQUEST, [given], out)
+    film(given / "a.png", 2)
+    predict(REQUEST, [given], out)  # a.png.png: a.png is the mask of a.bmp
+    (given / "a.bmp").unlink()
+    film(given / "a.png", 3)
+    mask = (out / "masks" / "a.png").read_bytes()
+    assert "masks/a.png" in predict(REQUEST, [given], out).failures[0]["error"]
+    assert (out / "masks" / "a.png").read_bytes() == mask
+
+
+def test_a_mask_that_was_corrected_by_hand_is_not_replaced_unasked(tmp_path):
+    film(tmp_path / "in" / "a.png")
+    inputs, out = [tmp_path / "in"], tmp_path / "out"
+    predict(REQUEST, inputs, out)
+    film(out / "masks" / "a.png", 5)
+    drawn = (out / "masks" / "a.png").read_bytes()
+    other = Request("phantom-alder", "intent", {"step": 0.25})
+    assert predict(REQUEST, inputs, out).counts["skipped"] == 1
+    assert "was changed" in predict(other, inputs, out).failures[0]["error"]
+    assert (out / "masks" / "a.png").read_bytes() == drawn
+    assert predict(other, inputs, out, overwrite=True).counts["done"] == 1
+    assert predict(REQUEST, inputs, out).counts["done"] == 1  # a run's own result
+
+
+def test_a_record_that_takes_the_place_of_its_claim_is_found(tmp_path, monkeypatch):
+    """Another process ends a file between two looks: it is no file of another program."""
+    film(tmp_path / "in" / "a.png")
+    predict(REQUEST, [tmp_path / "in"], tmp_path / "out")
+    path = outputs.record_path(tmp_path / "out", "a.png")
+    path.rename(path.with_suffix(".later"))
+    read = outputs._kept
+
+    def ends_now(place):
+        if place.suffix == outputs.CLAIM:
+            path.with_suffix(".later").rename(path)
+        return read(place)
+
+    monkeypatch.setattr(outputs, "_kept", ends_now)
+    assert outputs.origin(tmp_path / "out", "a.png")["output"] == "masks/a.png"

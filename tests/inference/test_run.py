@@ -267,6 +267,12 @@ def test_a_time_that_no_timer_has_is_refused(seconds):
         plan(file_timeout=seconds)
 
 
+@pytest.mark.parametrize("window", [(0, 64), (-5, 5)])
+def test_a_window_without_pixels_is_refused(window):
+    with pytest.raises(sitta.InvalidSetting, match=r"window is out of range.*128x128"):
+        plan(window=window)
+
+
 def test_an_error_in_the_model_stops_the_run_at_the_first_file(images, tmp_path, monkeypatch):
     calls = []
 

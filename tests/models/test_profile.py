@@ -1,5 +1,6 @@
 """Profiles: read strictly, written so that they read back, and kept inside checkpoints."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -115,6 +116,13 @@ def test_a_file_that_is_not_there(tmp_path):
 def test_a_folder_is_no_profile(tmp_path):
     with pytest.raises(ProfileError, match="is a folder"):
         Profile.read(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes in folders")
+def test_a_pipe_is_no_profile(tmp_path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(ProfileError, match="is a pipe"):
+        Profile.read(tmp_path / "pipe.toml")
 
 
 def whole():

@@ -4,7 +4,9 @@ import asyncio
 import csv
 import hashlib
 import json
+import os
 import shutil
+import sys
 
 import httpx
 import pytest
@@ -68,6 +70,10 @@ def test_what_others_wrote_into_the_file_stays(out, ask):
     (out / "decisions.csv").write_text("a,b\n")
     with pytest.raises(InvalidSetting, match=r"decisions\.csv cannot be read"):
         Run(out)
+    for verb, path in (("GET", "/decisions"), ("GET", "/decisions.csv"), ("PUT", "/decisions")):
+        answer = ask(verb, path, json={"file": names[0], "decision": "accept"})
+        assert answer.status_code == 409
+        assert "decisions.csv cannot be read" in answer.json()["error"]["message"]
     assert (out / "decisions.csv").read_text() == "a,b\n"
 
 
@@ -129,6 +135,19 @@ def test_a_record_that_names_no_mask_is_refused(copy, changed):
     folder, record = copy
     record.write_text(json.dumps({**json.loads(record.read_text()), **changed}))
     with pytest.raises(InvalidSetting, match="is no record of a run"):
+        Run(folder)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_record_without_an_end_is_not_read(copy, kind):
+    folder, record = copy
+    record.unlink()
+    if kind == "pipe":
+        os.mkfifo(record)
+    else:
+        record.symlink_to("/dev/zero")
+    with pytest.raises(InvalidSetting, match="is damaged"):
         Run(folder)
 
 

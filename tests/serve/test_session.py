@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 import re
 import shutil
+import sys
 import time
 import zipfile
 
@@ -141,6 +143,14 @@ def test_a_result_that_cannot_be_read_is_left_as_it_is(kept, damage):
     before = {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()}
     assert entries_of(kept.parent) == ([], [kept.name])
     assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes in folders")
+@pytest.mark.parametrize("where", ["entry.json", "image.npy", "upload/00000.png"])
+def test_a_pipe_in_a_session_of_others_does_not_hold_it_up(kept, where):
+    (kept / where).unlink()
+    os.mkfifo(kept / where)
+    assert entries_of(kept.parent) == ([], [kept.name])
 
 
 @pytest.mark.parametrize("where", ["", "mask@0.png", "upload/00000.png", "image.npy"])

@@ -178,8 +178,11 @@ def test_a_run_is_not_lost_by_mistake(job, tmp_path):
     with pytest.raises(sitta.InvalidSetting, match=r"other settings: recipe.*0.001.*0.002"):
         train(other, tmp_path, resume=True)
     (tmp_path / "state.pt").write_bytes(b"rubbish")
-    with pytest.raises(sitta.InvalidSetting, match="not the state of a run"):
-        train(job, tmp_path, resume=True)
+    for other_state in (None, torch.zeros(3), {"settings": 3}):
+        if other_state is not None:
+            torch.save(other_state, tmp_path / "state.pt")
+        with pytest.raises(sitta.InvalidSetting, match="not the state of a run"):
+            train(job, tmp_path, resume=True)
 
 
 def test_other_data_is_not_taken_for_the_same(root, job, tmp_path):

@@ -8,12 +8,12 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sitta._util.process import is_alive
-from sitta.errors import DiskFull
+from sitta.errors import DiskFull, InvalidSetting
 
 DRAFT = re.compile(r"\.draft-(\d+)-[0-9a-f]{8}\.")
 
@@ -38,6 +38,17 @@ def atomic_write(path: Path, most: int = 0) -> Iterator[Path]:
         raise _no_room(error, path, draft, most) from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def require_free(path: Path, overwrite: bool, inputs: Iterable[str | Path] = ()) -> None:
+    """Refuse to write over an input, under any name of it, and over another file unasked."""
+    if not path.exists():
+        return
+    for given in map(Path, inputs):
+        if given.exists() and path.samefile(given):
+            raise InvalidSetting(f"{path} is an input.", fix="choose another name for the output")
+    if not overwrite:
+        raise InvalidSetting(f"{path} is there already.", fix="another name, or --overwrite")
 
 
 def is_full(error: BaseException) -> bool:

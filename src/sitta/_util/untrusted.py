@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from reprlib import Repr
 from typing import Any
 
@@ -13,6 +14,7 @@ DEPTH = 16  # of lists and tables in each other; Python's own functions end at a
 DIGITS = 20  # of a whole number: any of 64 bits has fewer, with its sign
 SETTINGS = 10_000  # characters of all settings of a request
 CARD = 1 << 20  # characters of what a file says about itself
+RECORD = 1 << 28  # bytes of what a run or a session keeps about a file, with its pictures
 TOO_DEEP = object()
 
 
@@ -39,6 +41,17 @@ def shown(value: object) -> str:
         ('[[[[...]]]]', 'a number of 16610 bits')
     """
     return _SHORT.repr(value)
+
+
+def read_text(path: Path, longest: int = RECORD) -> str:
+    """The text of a file of others: of no pipe or device, which may have no end."""
+    if not path.is_file():
+        raise InvalidSetting(f"{path} is no file.")
+    with open(path, "rb") as file:
+        content = file.read(longest + 1)
+    if len(content) > longest:
+        raise InvalidSetting(f"{path} is too long.", allowed=f"{longest:,} bytes")
+    return content.decode("utf-8")
 
 
 def read_json(text: str, what: str, *, longest: int = CARD, nan: bool = True) -> Any:

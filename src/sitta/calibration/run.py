@@ -13,8 +13,7 @@ import torch
 from sitta._util.process import OnProgress
 from sitta.calibration.calibrate import MOST_IMAGES, calibrate
 from sitta.calibration.journal import Journal
-from sitta.data.detect import stem
-from sitta.data.domains import subject_of
+from sitta.data.domains import listed, subject_of
 from sitta.data.images import read, read_mask
 from sitta.data.preprocess import Preprocess
 from sitta.data.samples import Samples, Split
@@ -74,8 +73,8 @@ def _calibrated(
 
 def read_folder(preprocess: Preprocess, images: Path, masks: Path | None, classes: int) -> Folder:
     """Images of a folder, and of volumes their slices: of more than enough, an even choice."""
-    files = _listed(images)
-    partners = {} if masks is None else _listed(masks)
+    files = _files(images)
+    partners = {} if masks is None else _files(masks)
     alone = [name for name in files if masks is not None and name not in partners]
     if alone:
         raise InvalidImage(
@@ -107,10 +106,10 @@ def read_folder(preprocess: Preprocess, images: Path, masks: Path | None, classe
     return Folder(torch.cat(inputs), torch.cat(labels) if labels else None, tuple(subjects))
 
 
-def _listed(folder: Path) -> dict[str, Path]:
+def _files(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
         raise InvalidSetting(f"There is no folder {folder}.", fix="give a folder of images")
-    files = {stem(p): p for p in sorted(folder.iterdir()) if not p.name.startswith(".")}
+    files = listed(folder)
     if not files:
         raise InvalidImage(f"{folder} holds no files.", fix="give a folder of images")
     return files

@@ -11,7 +11,7 @@ import typer
 
 from sitta.cli import command
 from sitta.cli.bench import bench
-from sitta.cli.options import AsJson
+from sitta.cli.options import AsJson, Overwrite
 from sitta.cli.show import console, print_json, say
 
 if TYPE_CHECKING:
@@ -171,16 +171,19 @@ def collect(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")],
     limit: Annotated[float, typer.Option(min=0, help="MB that rows.csv.gz may have.")] = 8.0,
+    overwrite: Overwrite = False,
 ) -> None:
     """Files to publish: rows without names of files, means of splits, tables and figures."""
     from sitta.bench.figures import save
-    from sitta.bench.publish.collect import Part, contradictions, merge
+    from sitta.bench.publish.collect import Part, contradictions, merge, require_all_kept
     from sitta.bench.publish.collect import collect as gather
     from sitta.bench.stats.rows import load
     from sitta.bench.tables import build
 
     parts = [Part.load(path) for path in results]
     whole = merge(parts)
+    if not overwrite:
+        require_all_kept(whole, out)
     gather(whole, out, limit)
     written = load(out / "rows.csv.gz")  # with fewer digits: tables are those of what is published
     tables = build(written)

@@ -43,15 +43,18 @@ def calibrate(
     """
     from dataclasses import replace
 
+    from sitta._util.files import require_free
     from sitta._util.threads import use_threads
     from sitta.calibration.run import calibrate_folder
-    from sitta.errors import InvalidSetting, UnsupportedModel
+    from sitta.errors import UnsupportedModel
     from sitta.inference.backends.onnx import Graph
     from sitta.inference.contact import first_contact
     from sitta.inference.loading import find_profile, load_profile
+    from sitta.models.profile.record import calibration_path
 
-    if out.exists() and not overwrite:
-        raise InvalidSetting(f"{out} is there already.", fix="another -o, or --overwrite")
+    inputs = [path for folder in (images, masks) if folder for path in folder.glob("*")]
+    require_free(out, overwrite, inputs)
+    require_free(calibration_path(out), overwrite, inputs)
     use_threads(threads)
     if model.startswith("nnunet:"):
         if masks is not None:
@@ -69,6 +72,7 @@ def calibrate(
         _nnunet(model, images, out, o.comma_separated(folds or ""), trust_checkpoint, as_json)
         return
     profile = replace(find_profile(model, weights), calibration=None)  # one of other weights
+    require_free(out, overwrite, _files(profile))
     loaded = load_profile(model, profile, preprocessing.changes, reading=reading.changes)
     if isinstance(loaded.model, Graph):
         raise UnsupportedModel(
@@ -139,6 +143,13 @@ def _unkept(made: Any) -> str:
         "could show one of them. Give images of more"
         + ("." if shapes else ", or --public for mean shapes of public images.")
     )
+
+
+def _files(profile: Any) -> list[Path]:
+    """The files that a profile names: weights, checkpoint, graph, and code of the factory."""
+    code = (profile.factory or "").rpartition(":")[0]
+    named = (profile.weights, profile.checkpoint, profile.onnx, code)
+    return [profile.path(name) for name in named if name]
 
 
 def _moved(profile: Any, home: Path) -> dict[str, str]:

@@ -57,12 +57,15 @@ def show(
     out: Annotated[Path, typer.Option("--out", "-o", help="Picture.")] = Path("overview.png"),
     task: Task = None,
     masks: Masks = "masks",
+    overwrite: Overwrite = False,
 ) -> None:
     """Draw one example per domain, with its outline and count."""
+    from sitta._util.files import require_free
     from sitta.data.domains import find_domains
     from sitta.data.overview import draw
 
     domains = find_domains(root, masks, task)
+    require_free(out, overwrite, [p for d in domains for side in d.files() for p in side.values()])
     draw(domains, out, track("drawing")(domains, len(domains)))
     say(f"Picture: {out}")
 

@@ -10,7 +10,7 @@ import typer
 
 from sitta.cli import app, command
 from sitta.cli.calibrate import show, told
-from sitta.cli.options import AsJson, Model, Weights
+from sitta.cli.options import AsJson, Model, Overwrite, Weights
 from sitta.cli.show import print_json, say
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def inspect(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the calibration: mean image and shapes, shifts.")
     ] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """What a model is made of, what it takes, and which methods apply to it."""
@@ -38,7 +39,7 @@ def inspect(
     card = {k: v for k, v in getattr(loaded.model, "card", {}).items() if k not in shown_apart}
     calibration = calibration_of(loaded.model)
     if plot is not None:
-        _draw(calibration, model, plot)
+        _draw(calibration, model, plot, overwrite)
     if as_json:
         takes = loaded.preprocess.as_dict()
         about: dict[str, Any] = {"model": model, "sha256": loaded.digest, "preprocess": takes}
@@ -65,9 +66,9 @@ def inspect(
         say(f"warning\n  {warning}")
 
 
-def _draw(calibration: Calibration | None, model: str, path: Path) -> None:
+def _draw(calibration: Calibration | None, model: str, path: Path, overwrite: bool) -> None:
     """A picture of a calibration."""
-    from sitta._util.files import atomic_write
+    from sitta._util.files import atomic_write, require_free
     from sitta.calibration.plot import plot
     from sitta.errors import InvalidSetting
 
@@ -75,6 +76,7 @@ def _draw(calibration: Calibration | None, model: str, path: Path) -> None:
         raise InvalidSetting(
             f"{model} is not calibrated.", fix=f"sitta calibrate {model} --images FOLDER"
         )
+    require_free(path, overwrite, [model])
     with atomic_write(path) as draft:
         plot(calibration).savefig(draft, dpi=110, format=path.suffix.lstrip(".") or "png")
 

@@ -41,13 +41,12 @@ def new(
     overwrite: o.Overwrite = False,
 ) -> None:
     """Write a commented first draft, from what the network shows."""
-    from sitta._util.files import atomic_write
+    from sitta._util.files import atomic_write, require_free
     from sitta.errors import InvalidSetting
     from sitta.inference.draft import draft, look, require_readable
     from sitta.inference.loading import find_profile, load_profile
 
-    if out.exists() and not overwrite:
-        raise InvalidSetting(f"{out} is there already.", fix="another -o, or --overwrite")
+    require_free(out, overwrite, [factory.rpartition(":")[0], *([weights] if weights else [])])
     if ":" not in factory:
         raise InvalidSetting(
             "This is no factory.",

@@ -65,7 +65,7 @@ class Domain:
 
     def files(self) -> tuple[dict[str, Path], dict[str, Path]]:
         """Images and masks by name; refuses two of one name."""
-        return _listed(self.folder / "images"), _listed(self.folder / self.masks)
+        return listed(self.folder / "images"), listed(self.folder / self.masks)
 
     def subjects(self) -> dict[str, str]:
         """The subject of each image that is listed in ``subjects.csv``."""
@@ -122,7 +122,8 @@ def _visible(folder: Path) -> list[Path]:
     return sorted(p for p in paths if not p.name.startswith("."))
 
 
-def _listed(folder: Path) -> dict[str, Path]:
+def listed(folder: Path) -> dict[str, Path]:
+    """The files of a folder by name, without hidden ones; refuses two of one name."""
     files: dict[str, Path] = {}
     for path in _visible(folder):
         name = stem(path)

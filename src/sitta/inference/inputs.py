@@ -70,7 +70,7 @@ def find_inputs(given: Sequence[str | Path], out: Path) -> list[InputFile]:
 
 
 def _expanded(text: str) -> list[Path]:
-    if Path(text).exists():
+    if text and Path(text).exists():  # no text is the present folder to a Path
         return [Path(text)]
     matches = sorted(glob.glob(text, recursive=True)) if glob.has_magic(text) else []
     if not matches:

@@ -10,13 +10,16 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sitta._util.files import atomic_write
 from sitta._util.text import cell
+from sitta._util.untrusted import read_text
 from sitta.data.image import Array, Image
 from sitta.data.images import shareable, stem, suffix, write_map, write_mask
+from sitta.errors import InvalidSetting
 from sitta.inference.inputs import InputFile
 from sitta.inference.pipeline import FileResult
 from sitta.prediction.scores import SCORES
@@ -24,6 +27,8 @@ from sitta.prediction.scores import SCORES
 # What a run makes below its folder begins so: ``masks``, and folders of maps.
 FOLDERS = ("masks", "probability", "uncertainty", "member-")
 CLAIM = ".claim"
+RECORDS = ".sitta"  # the folder of records and claims
+WHOLE = ("summary.csv", "outputs.csv", "run.json", "report.html")  # about all files of a run
 COLUMNS = ("file", "slice", *SCORES, "notes", "seconds")
 RECORDED = {"outputs", "rows", "name", "slices", "doubt", "member_names"}  # what a summary reads
 PARTS = {"weight": "weights", "entropy": "entropies", "area": "areas"}  # of members, in a row
@@ -37,6 +42,7 @@ class Outputs:
     settings: str  # a fingerprint of those of the run
     classes: tuple[str, ...]  # names of the foreground classes, for formats that hold them
     keep_header: bool = False  # whether masks carry free text and extensions of their image's
+    overwrite: bool = False  # whether results of other inputs, and files of others, are replaced
 
     def write(self, file: InputFile, result: FileResult, digest: str) -> dict[str, Any]:
         """Masks and maps of a file, then the record that they are done; without its picture.
@@ -45,11 +51,6 @@ class Outputs:
         unknown origin, and no record of other settings beside it.
         """
         path = record_path(self.folder, file.name)
-        source = {"source": str(file.path)}
-        claim = {**source, "output": f"masks/{file.output}", "key": {"input": digest}}
-        _keep(path.with_suffix(CLAIM), claim)
-        if self.done(file, digest) is None:  # else another process has just written the same
-            path.unlink(missing_ok=True)
         names = result.names(self.classes)
         masks = {f"masks/{file.output}": (result.mask, names)}
         if result.mask.ndim == result.image.pixels.ndim:  # several labels: a file each
@@ -58,21 +59,60 @@ class Outputs:
                 for n, name in enumerate(names, start=1)
             }
         like = result.image if self.keep_header else shareable(result.image)
+        maps = {f"{name}/{file.output}": values for name, values in result.maps.items()}
+        written = [*masks, *maps]
+        source = {"source": str(file.path), "output": written[0], "outputs": written}
+        self._make_way(file, written)
+        _keep(path.with_suffix(CLAIM), {**source, "key": {"input": digest}})
+        if self.done(file, digest) is None:  # else another process has just written the same
+            path.unlink(missing_ok=True)
         for name, (mask, labels) in masks.items():
             self.write_mask(mask, self.folder / name, like, labels)
-        maps = {f"{name}/{file.output}": values for name, values in result.maps.items()}
         for name, values in maps.items():
             write_map(values, self.folder / name, like)
-        written = [*masks, *maps]
-        about = {"output": written[0], "outputs": written, "key": self._key(digest)}
-        with open(self.folder / written[0], "rb") as stream:  # by which a decision names its mask
-            about["mask_sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
-        about["classes"] = list(names)
+        digests = {name: _digest(self.folder / name) for name in masks}
+        about = {"key": self._key(digest), "digests": digests, "classes": list(names)}
+        about["mask_sha256"] = digests[written[0]]  # by which a decision names its mask
         record = {**result.record, **source, **about}
         _keep(path, record)
         path.with_suffix(CLAIM).unlink(missing_ok=True)
         del record["picture"]
         return record
+
+    def _make_way(self, file: InputFile, written: Sequence[str]) -> None:
+        """Refuse to replace what no run has written of this input, or what was changed since.
+
+        With ``overwrite`` all is replaced, and what is replaced counts as done no more.
+        """
+        there = [n for n in written if (self.folder / n).exists()]  # first: claims come before
+        before = origin(self.folder, file.name) or {}
+        own = set(map(_below, _listed(before)))
+        others = [n for n in there if _below(n) not in own]
+        if self.overwrite:
+            for path in {path for name in others for path in self._owners.get(name, ())}:
+                path.unlink(missing_ok=True)
+            return
+        if others:
+            raise _taken(self.folder / others[0], f"holds no result of {file.name}")
+        digests = before.get("digests")
+        known = digests if isinstance(digests, dict) else {}
+        changed = [n for n in there if n in known and self._differs(n, known[n])]
+        # A record that is another one by now: another process has just written the mask.
+        if changed and before == origin(self.folder, file.name):
+            raise _taken(self.folder / changed[0], "was changed since a run wrote it")
+
+    @cached_property
+    def _owners(self) -> dict[str, list[Path]]:
+        """The records of each output."""
+        owners: dict[str, list[Path]] = {}
+        for path in (self.folder / RECORDS).glob("[!.]*.json"):
+            for name in _listed(_kept(path) or {}):
+                owners.setdefault(name, []).append(path)
+        return owners
+
+    def _differs(self, name: str, digest: object) -> bool:
+        path = self.folder / name
+        return path.is_file() and _digest(path) != digest
 
     def write_mask(self, mask: Array, path: Path, like: Image, labels: tuple[str, ...]) -> None:
         """One mask, in the geometry and the format of its image."""
@@ -137,26 +177,40 @@ def summary_csv(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def origin(folder: Path, name: str) -> dict[str, Any] | None:
-    """The record of an input of this name, or the claim of a run that was stopped."""
+    """The record of an input of this name, or the claim of a run that was stopped.
+
+    The record is looked for twice: another process may put it in place of its claim meanwhile.
+    """
     path = record_path(folder, name)
-    claims = (_kept(place) for place in (path, path.with_suffix(CLAIM)))
-    return next((claim for claim in claims if claim is not None), None)
+    found = (_kept(place) for place in (path, path.with_suffix(CLAIM), path))
+    return next((kept for kept in found if kept is not None), None)
 
 
 def _kept(path: Path) -> dict[str, Any] | None:
     """A record or a claim; None if there is none, or if it is damaged."""
-    with suppress(OSError, ValueError, RecursionError):
-        kept = json.loads(path.read_text(encoding="utf-8"))
+    with suppress(OSError, ValueError, RecursionError, InvalidSetting):
+        kept = json.loads(read_text(path))
         key = kept.get("key") if isinstance(kept, dict) else None
         whole = isinstance(key, dict) and isinstance(key.get("input"), str)
         return kept if whole and isinstance(kept.get("output"), str) else None
     return None
 
 
+def _listed(record: Mapping[str, Any]) -> list[str]:
+    """The outputs of a record or a claim, which may be damaged."""
+    outputs = record.get("outputs")
+    return [n for n in outputs if isinstance(n, str)] if isinstance(outputs, list) else []
+
+
+def _taken(path: Path, why: str) -> InvalidSetting:
+    fix = "choose another folder (-o), or replace it with --overwrite"
+    return InvalidSetting(f"{path} {why}, and stays as it is.", fix=fix)
+
+
 def record_path(folder: Path, name: str) -> Path:
     """Where a run keeps what it found out about an input."""
     short = hashlib.sha256(os.fsencode(name)).hexdigest()[:24]
-    return folder / ".sitta" / f"{short}.json"
+    return folder / RECORDS / f"{short}.json"
 
 
 def written_bytes(folder: Path, record: Mapping[str, Any]) -> int:
@@ -177,6 +231,16 @@ def _keep(path: Path, record: Mapping[str, Any]) -> None:
     content = json.dumps(record).encode()
     with atomic_write(path, len(content)) as draft:
         draft.write_bytes(content)
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _below(name: str) -> str:
+    """Of ``masks/a/b.png``, what is below the folder of its kind."""
+    return name.partition("/")[2]
 
 
 def _numbered(output: str, number: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sitta.errors import InvalidSetting
 from sitta.inference.inputs import InputFile
-from sitta.inference.outputs import FOLDERS, origin
+from sitta.inference.outputs import FOLDERS, RECORDS, WHOLE, origin
 
 SHOWN = 3  # conflicts in a message
 
@@ -29,10 +29,13 @@ def require_no_input_replaced(files: Sequence[InputFile], out: Path) -> None:
 def require_same_inputs(files: Iterable[InputFile], out: Path) -> None:
     """Refuse to replace results of other inputs, or files that no run of Sitta has written."""
     conflicts = [conflict for file in files for conflict in _conflicts(file, out)]
+    if not (out / RECORDS).is_dir():
+        conflicts += [name for name in WHOLE if (out / name).exists()]
     if conflicts:
+        told = ", ".join(conflicts[:SHOWN])
         more = f" and {len(conflicts) - SHOWN} more" if len(conflicts) > SHOWN else ""
         raise InvalidSetting(
-            f"{out} holds results of other inputs: {', '.join(conflicts[:SHOWN])}{more}.",
+            f"{out} holds results of other inputs or programs: {told}{more}.",
             fix="choose another folder (-o), or replace them with --overwrite",
         )
 

@@ -60,6 +60,12 @@ class Request:
             raise InvalidSetting(
                 "batch is out of range.", allowed="a whole number >= 1", got=str(self.batch)
             )
+        if self.window is not None and not all(side >= 1 for side in self.window):
+            raise InvalidSetting(
+                "window is out of range.",
+                allowed="whole numbers >= 1, such as 128x128",
+                got="x".join(map(str, self.window)),
+            )
         if self.rotate not in TURNS:
             allowed = ", ".join(map(str, TURNS))
             raise InvalidSetting("rotate is out of range.", allowed=allowed, got=str(self.rotate))

@@ -15,7 +15,7 @@ from sitta._util.files import remove_stale
 from sitta._version import __version__
 from sitta.errors import DiskFull
 from sitta.inference.inputs import InputFile, find_inputs
-from sitta.inference.outputs import written_bytes
+from sitta.inference.outputs import RECORDS, written_bytes
 from sitta.inference.overwriting import require_no_input_replaced, require_same_inputs
 from sitta.inference.request import Request
 from sitta.inference.title import titled
@@ -77,6 +77,7 @@ def predict(
         require_same_inputs(files, folder)
     worker = worker_of(request, folder, overwrite, threads)  # first: a wrong model ends it here
     run = Run()
+    (folder / RECORDS).mkdir(parents=True, exist_ok=True)  # by which the folder is known later
     remove_stale(folder)
     watch(0, len(files))
     if cluster is None:

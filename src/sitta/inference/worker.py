@@ -59,7 +59,8 @@ class Worker:
         request = self.request
         self.adapt = self.loaded.adapter(request, threads)
         settings = fingerprint(request, self.loaded)
-        self.outputs = Outputs(out, settings, self.loaded.classes, request.keep_header)
+        how = (request.keep_header, overwrite)
+        self.outputs = Outputs(out, settings, self.loaded.classes, *how)
         model = self.loaded.model
         on_gpu = not isinstance(model, Graph) and any(p.is_cuda for p in model.parameters())
         self.batch = request.batch or (ON_GPU if on_gpu else 1)

@@ -318,7 +318,8 @@ class CaseWorker(Worker):
             trained.about,
         )
         settings = fingerprint(request, self.loaded)
-        keeps = {"keep_header": True, "writer": writer.write_seg}  # the header is nnU-Net's own
+        keeps: dict[str, Any] = {"keep_header": True}  # the header is nnU-Net's own
+        keeps |= {"overwrite": overwrite, "writer": writer.write_seg}
         self.outputs = CaseOutputs(out, settings, trained.classes, **keeps)
 
     def _require_mixable(self) -> None:

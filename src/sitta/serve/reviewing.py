@@ -22,6 +22,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.types import ASGIApp
 
 from sitta._util.text import printable
+from sitta._util.untrusted import read_text
 from sitta._version import __version__
 from sitta.errors import InvalidSetting, SittaError
 from sitta.inference.outputs import FOLDERS
@@ -124,8 +125,8 @@ class Run:
 def _record(path: Path) -> dict[str, Any]:
     """What a run kept of a file."""
     record: Any = None
-    with suppress(OSError, ValueError, RecursionError):
-        record = json.loads(path.read_text(encoding="utf-8"))
+    with suppress(OSError, ValueError, RecursionError, InvalidSetting):
+        record = json.loads(read_text(path))
     kept: dict[str, Any] = record if isinstance(record, dict) else {}
     outputs = kept.get("outputs")
     named = isinstance(kept.get("name"), str) and isinstance(outputs, list) and bool(outputs)
@@ -166,6 +167,14 @@ class _Nothing:
 NOTHING = _Nothing()
 
 
+async def _of_folder(act: Callable[..., Any], *given: Any) -> Any:
+    """What an act on the folder gives; 409 if another program has changed its files meanwhile."""
+    try:
+        return await asyncio.to_thread(act, *given)
+    except InvalidSetting as error:
+        raise ApiError.of(409, "changed-folder", error) from error
+
+
 def create_review(run: Run, guard: Guard, log: Callable[[str], None]) -> ASGIApp:
     """The ASGI application that serves one run for review."""
     app = FastAPI(
@@ -177,22 +186,22 @@ def create_review(run: Run, guard: Guard, log: Callable[[str], None]) -> ASGIApp
     async def index(request: Request, token: str | None = None) -> Response:
         if token is not None:
             return logged_in(request, token)
-        text, policy = await asyncio.to_thread(run.page)
+        text, policy = await _of_folder(run.page)
         return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
     @app.get("/decisions")
     async def decisions() -> Response:
-        return JSONResponse({"decisions": await asyncio.to_thread(run.rows)})
+        return JSONResponse({"decisions": await _of_folder(run.rows)})
 
     @app.put("/decisions", status_code=204)
     async def decide(request: Request) -> Response:
         said = await posted(request, SaidOfFile)
-        await asyncio.to_thread(run.decide, said)
+        await _of_folder(run.decide, said)
         return Response(status_code=204)
 
     @app.get(f"/{FILE}")
     async def table() -> Response:
-        rows = await asyncio.to_thread(run.decisions)
+        rows = await _of_folder(run.decisions)
         headers = {"Content-Disposition": f'attachment; filename="{FILE}"'}
         return Response(to_csv(rows), media_type="text/csv", headers=headers)
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from sitta._util.files import atomic_write, remove_stale
-from sitta._util.untrusted import read_json
+from sitta._util.untrusted import read_json, read_text
 from sitta.data.masks import shareable
 from sitta.data.orientation import Orientation
 from sitta.data.preprocess import InverseTransform
@@ -189,10 +189,9 @@ class Session(Store):
 def _entry(folder: Path) -> Entry:
     """The result in a folder, which may come from anyone: it may name no other place."""
     paths = [folder, *folder.rglob("*")]
-    if any(path.is_symlink() for path in paths):
-        raise InvalidSetting(f"{folder} holds links.")
-    text = (folder / ENTRY).read_text(encoding="utf-8")
-    kept = read_json(text, f"{folder.name}/{ENTRY}", longest=LONGEST)
+    if any(path.is_symlink() or not (path.is_dir() or path.is_file()) for path in paths):
+        raise InvalidSetting(f"{folder} holds links, pipes or devices.")
+    kept = read_json(read_text(folder / ENTRY), f"{folder.name}/{ENTRY}", longest=LONGEST)
     review = [Decision(**row) for row in kept["review"]]
     answer, since = dict(kept["answer"]), float(kept["since"])
     if kept["version"] != VERSION or not math.isfinite(since) or not _is_answer(answer):

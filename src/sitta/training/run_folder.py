@@ -16,6 +16,8 @@ from matplotlib.figure import Figure
 from sitta._util.files import atomic_write, remove_stale
 from sitta.errors import InvalidSetting
 
+STATE = ("settings", "fit")
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -69,12 +71,18 @@ class RunFolder:
         if not self.state.exists():
             return None
         try:
-            return torch.load(self.state, weights_only=True)
+            state = torch.load(self.state, weights_only=True)
         except Exception as error:
-            raise InvalidSetting(
-                f"{self.state} is not the state of a run ({type(error).__name__}).",
-                fix="say --overwrite to begin anew",
-            ) from error
+            raise self._damaged(type(error).__name__) from error
+        parts = [state.get(name) for name in STATE] if isinstance(state, dict) else [None]
+        if not all(isinstance(part, dict) for part in parts):
+            raise self._damaged(f"no {' and '.join(STATE)}")
+        return state
+
+    def _damaged(self, why: str) -> InvalidSetting:
+        return InvalidSetting(
+            f"{self.state} is not the state of a run ({why}).", fix="say --overwrite to begin anew"
+        )
 
     def check(self, state: Any, settings: Mapping[str, Any]) -> None:
         """Refuse to continue a run that had other settings or other data."""

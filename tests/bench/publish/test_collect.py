@@ -237,3 +237,18 @@ def test_digests_published_are_of_the_real_images(real_data):
             names = [pair.name for pair in find_domain(real_data, task, target).pairs()]
             listed = pd.DataFrame({"task": task, "target": target, "image": names, "slice": 0})
             assert collect.survey(listed)["digest"][0] == kept[task, target]
+
+
+def test_rows_that_were_collected_are_not_dropped_unasked(found, tmp_path):
+    first = of(found)
+    collect.require_all_kept(first, tmp_path)
+    collect.collect(first, tmp_path)
+    collect.require_all_kept(first, tmp_path)
+    fewer = of(found[found["method"] != "intent"])
+    with pytest.raises(SittaError, match=r"holds [\d,]+ rows that are in none") as error:
+        collect.require_all_kept(fewer, tmp_path)
+    assert "--overwrite" in str(error.value)
+    collect.require_all_kept(collect.merge([Part.load(tmp_path), fewer]), tmp_path)
+    other = of(found.assign(image="other " + found["image"]))
+    with pytest.raises(SittaError, match="of other images"):
+        collect.require_all_kept(other, tmp_path)

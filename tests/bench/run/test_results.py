@@ -97,3 +97,13 @@ def test_rows_that_are_cut_or_damaged_say_so(damage, tmp_path):
     with pytest.raises(SittaError, match="cut or damaged") as caught:
         rows.load(path)
     assert "copy or collect it again" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '[{"work": 1}]', "3", "[" * 5000])
+def test_damaged_lists_of_jobs_and_settings_are_told_in_a_sentence(plan, begun, text):
+    (begun.folder / "work.json").write_text(text)
+    with pytest.raises(SittaError, match=r"work\.json is damaged"):
+        begun.status()
+    (begun.folder / "settings.json").write_text(text)
+    with pytest.raises(SittaError, match=r"settings\.json is damaged"):
+        begun.open(plan, [])

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from sitta._util.files import atomic_write
+from sitta.bench.run.results import settings_of
 from sitta.bench.stats import rows
 from sitta.errors import SittaError
 
@@ -41,8 +42,7 @@ class Part:
         path, loaded = Path(path), rows.load(path)
         if not rows.cells(path):
             return cls(loaded, _published(rows.collected(path), loaded))
-        settings = path / "settings.json"
-        return cls.of_run(loaded, json.loads(settings.read_text()) if settings.is_file() else {})
+        return cls.of_run(loaded, settings_of(path))
 
     @classmethod
     def of_run(cls, named: pd.DataFrame, settings: Mapping[str, Any] | None = None) -> Part:
@@ -53,6 +53,22 @@ class Part:
     def has_digests(self) -> bool:
         """Whether there is a digest of all its targets."""
         return bool((self.images["digest"] != UNKNOWN).all())
+
+
+def require_all_kept(part: Part, out: Path) -> None:
+    """Refuse to replace collected rows with some that do not hold them all."""
+    if not (out / "rows.csv.gz").is_file():
+        return
+    fix = f"give {out} too, choose another --out, or replace them with --overwrite"
+    before = Part.load(out / "rows.csv.gz")
+    try:
+        _agreed_images([part, before])
+    except SittaError as error:
+        raise SittaError(f"{out} holds results of other images.", fix=fix) from error
+    names = [*rows.CELL, *rows.VARIANT, "image", "slice"]
+    kept = pd.concat([part.rows[names], before.rows[names]]).drop_duplicates()
+    if lost := len(kept) - len(part.rows[names].drop_duplicates()):
+        raise SittaError(f"{out} holds {lost:,} rows that are in none of these results.", fix=fix)
 
 
 def collect(part: Part, out: Path, limit_mb: float = ROWS_LIMIT_MB) -> None:

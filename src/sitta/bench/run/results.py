@@ -18,6 +18,7 @@ from sitta.bench.plan.schema import Model, Plan
 from sitta.bench.stats import rows
 from sitta.errors import InvalidSetting
 
+JOB = {"work", "task", "repeat", "kind", "files"}  # what is kept of one
 FAILURES = "[!.]*.txt"  # no drafts
 
 
@@ -35,10 +36,8 @@ class Results:
         """Make the folder this plan's; refuse one that holds results of another kind of plan."""
         if self.folder.is_file():
             raise InvalidSetting(f"{self.folder} is a file.", allowed="a folder, new or of before")
-        kept = self.folder / "settings.json"
         fixed = json.loads(json.dumps(plan.fixed()))
-        if kept.is_file():
-            before = json.loads(kept.read_text())
+        if before := settings_of(self.folder):
             other = sorted(k for k in fixed if k in before and before[k] != fixed[k])
             if other:
                 raise InvalidSetting(
@@ -66,7 +65,10 @@ class Results:
         kept = self.folder / "work.json"
         if not kept.is_file():
             raise InvalidSetting(f"{self.folder} holds no benchmark.", allowed="the --out of a run")
-        jobs = pd.DataFrame(json.loads(kept.read_text()))
+        listed = _read(kept, list)
+        if not listed or not all(isinstance(job, dict) and job.keys() >= JOB for job in listed):
+            raise _damaged(kept, "no list of jobs")
+        jobs = pd.DataFrame(listed)
         files = jobs.pop("files")
         jobs["done"] = [sum((self.folder / name).exists() for name in names) for names in files]
         jobs["of"] = [len(names) for names in files]
@@ -143,6 +145,29 @@ class Results:
 
     def _lock(self, job: Job | str) -> Path:
         return self.folder / "locks" / f"{job}.lock"
+
+
+def _read(path: Path, kind: type[Any]) -> Any:
+    """The value of one of the files of a run."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, type(error).__name__) from error
+    if not isinstance(value, kind):
+        raise _damaged(path, type(value).__name__)
+    return value
+
+
+def _damaged(path: Path, why: str) -> InvalidSetting:
+    return InvalidSetting(
+        f"{path} is damaged ({why}).", fix="move it away, and sitta bench run writes it again"
+    )
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """The settings of a run that its results must share; none if there is no file of them."""
+    path = folder / "settings.json"
+    return dict(_read(path, dict)) if path.is_file() else {}
 
 
 def unfinished(path: Path) -> str:

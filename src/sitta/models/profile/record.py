@@ -90,6 +90,8 @@ class Profile:
     def read(cls, path: str | Path) -> Profile:
         """The profile in a TOML file; a ProfileError says what is wrong with it, and where."""
         path = Path(path)
+        if path.exists() and not (path.is_file() or path.is_dir()):  # it might never end
+            raise ProfileError("This is a pipe or a device, and no profile.", file=path)
         try:
             with open(path, "rb") as file:
                 raw = file.read(LONGEST + 1)
@@ -153,7 +155,7 @@ class Profile:
 
         path, tables = Path(path), self.as_dict()
         if self.calibration is not None:
-            beside = path.with_name(f"{path.stem}.calibration.json")
+            beside = calibration_path(path)
             whole = json.dumps(plain(dict(self.calibration)))
             with atomic_write(beside) as draft:
                 draft.write_text(whole + "\n", encoding="utf-8")
@@ -245,6 +247,11 @@ class Profile:
         for value in each:
             entry.check(value)
         return tuple(replace(one, threshold=t) for one, t in zip(classes, each, strict=True))
+
+
+def calibration_path(path: Path) -> Path:
+    """Where the calibration of a profile goes, beside it."""
+    return path.with_name(f"{path.stem}.calibration.json")
 
 
 def changed(base: Preprocess, changes: Mapping[str, Any]) -> Preprocess:
