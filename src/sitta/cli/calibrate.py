@@ -47,10 +47,11 @@ def calibrate(
     from dataclasses import replace
 
     from sitta._util.threads import use_threads
-    from sitta.calibration.run import calibrate_folder
+    from sitta.calibration.run import calibrate_folder, first_of
     from sitta.errors import InvalidSetting, UnsupportedModel
     from sitta.inference.backends.onnx import Graph
-    from sitta.inference.contact import first_contact
+    from sitta.inference.checkup import about_scale
+    from sitta.inference.contact import first_contact, require_scale
     from sitta.inference.loading import find_profile, load_profile
 
     if out.exists() and not overwrite:
@@ -66,7 +67,9 @@ def calibrate(
         )
 
     def meet(found: Any) -> None:
-        for warning in first_contact(loaded, found[:1].numpy(), loaded.profile.window):
+        warnings = first_contact(loaded, found[:1].numpy(), loaded.profile.window)
+        require_scale(loaded)
+        for warning in [*warnings, *about_scale(loaded, first_of(images))]:
             say(f"warning: {warning}", err=True)
 
     journal = out.with_name(f"{out.stem}.calibration.partial")
