@@ -52,7 +52,7 @@ def predict(
         int, o.option(o.PRE, "Turn slices clockwise for the model: 90, 180, 270.")
     ] = 0,
     min_dice: Annotated[
-        o.Real, o.option(o.OUTPUT, "Flag masks of a lower expected Dice; 0.8, or as calibrated.")
+        o.Real, o.option(o.OUTPUT, "Flag masks that may have a lower Dice; 0.8, or as calibrated.")
     ] = None,
     save: Annotated[str, o.option(o.OUTPUT, "probability,uncertainty,members")] = "",
     keep_header: Annotated[
