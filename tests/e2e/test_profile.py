@@ -20,6 +20,9 @@ def here(tmp_path):
     (tmp_path / "more.py").write_text(
         "from torch import nn\n\n\n"
         "def half():\n    return nn.Sequential(nn.Conv2d(1, 2, 1), nn.AvgPool2d(2))\n\n\n"
+        "def down():\n    layers = nn.PixelUnshuffle(4), nn.Conv2d(16, 16, 1), nn.PixelShuffle(4)\n"
+        "    return nn.Sequential(*layers)\n\n\n"
+        "def flat():\n    return nn.Sequential(nn.Conv2d(1, 1, 1), nn.Flatten(1, 2))\n\n\n"
         "number = 3\n"
     )
     return tmp_path
@@ -50,6 +53,18 @@ def test_a_scale_with_a_number_for_each_channel(here):
     assert (inputs["channels"], inputs["mean"], inputs["std"]) == (3, [0.1, 0.2, 0.3], [1, 2, 3])
 
 
+def test_several_outputs_are_asked_for_wherever_they_lie(here):
+    (here / "more.py").write_text(
+        "from torch import nn\n\n\nclass Net(nn.Conv2d):\n    def forward(self, x):\n"
+        "        y = super().forward(x)\n"
+        "        return {'maps': [y, y[..., ::2, ::2]], 'features': y.relu()}\n\n\n"
+        "def net():\n    return Net(1, 2, 1)\n"
+    )
+    done, path = new(here, "more.py:net")
+    assert done.returncode == 0, done.stderr
+    assert '# output = ...  # CHECK: "maps.0" or "features"; which' in path.read_text()
+
+
 def test_classes_that_may_overlap_are_asked_for(here):
     done, path = new(here, "nets.py:four")
     assert done.returncode == 0
@@ -69,6 +84,13 @@ WRONG = {
         ("more.py:half",),
         "no map of the size of its input.*1 x 128 x 128.*Got: 2 x 64 x 64",
     ),
+    "sides that do not divide": (
+        ("more.py:down", "--channels", "1", "--size", "33x40"),
+        "multiples of 4. Got: 33x40.*--size 36x40",
+    ),
+    "too many names": (("nets.py:colours", "--classes", "a,b"), "has 1 label.*1 names. Got: a, b"),
+    "too few names": (("nets.py:four", "--classes", "a,b"), "3 classes besides.*Got: a, b"),
+    "no channels": (("more.py:flat",), r"shape \(1, 128, 128\).*unsqueeze\(1\)"),
     "no function": (("more.py:number",), "more.py:number is no function.*Got: int"),
     "no file": (("none.py:build",), "There is no file none.py"),
     "no weights": (("nets.py:four", "--weights", "none.pt"), "There is no file of weights"),

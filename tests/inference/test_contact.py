@@ -1,5 +1,7 @@
 """First contact: what would make every file wrong is told once, with what to change."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
@@ -24,6 +26,14 @@ class Says(nn.Module):
 
     def forward(self, x):
         return self.then(30 * self.net(x))
+
+
+@dataclass
+class Result:
+    """As some libraries return it: no dict and no tuple."""
+
+    logits: torch.Tensor
+    loss: None = None
 
 
 def deep(x):
@@ -69,7 +79,23 @@ WRONG = {
         r"several things.*0: 1 x 16 x 16.*1: 1 x 32 x 32.*output = 1 under .*--output 1",
     ),
     "several by name": ((lambda x: {"out": x},), {}, r'output = "out" under .*--output out'),
-    "nothing": ((lambda x: None,), {}, "several things.*NoneType"),
+    "several of one size": (
+        (lambda x: {"a": x, "b": [x, x[..., ::2, ::2]]},),
+        {},
+        r'output = "a" or "b.0" under',
+    ),
+    "a dataclass": ((lambda x: Result(x),), {}, r'output = "logits" under .*--output logits'),
+    "nothing": ((lambda x: None,), {}, "returns no map.*NoneType"),
+    "text": ((lambda x: "mask",), {}, "returns no map.*Got: str.*returns its map as a tensor"),
+    "no channels": ((lambda x: x[:, 0],), {}, r"shape \(1, 32, 32\).*unsqueeze\(1\)"),
+    "channels last": ((lambda x: x.movedim(1, -1), 3), {}, r"Got: 32 x 3.*movedim\(-1, 1\)"),
+    "labels of pixels": ((lambda x: x.argmax(1), 3), {}, "int64.*gives the scores from which"),
+    "a mask": ((lambda x: (x > 0).float(),), {}, "a mask.*nothing to weigh.*before the threshold"),
+    "softmax in half precision": (
+        (lambda x: x.softmax(1).bfloat16(), 3),
+        {},
+        'sum to 1.*activation = "probabilities" under',
+    ),
     "no such output": ((lambda x: {"out": x},), {"output": "uot"}, "output='uot' is not in.*out"),
     "window": ((lambda x: x,), {"window": (8, 8, 8)}, "one number a side.*Allowed: 2"),
     "dimensions": (
@@ -92,16 +118,32 @@ def test_what_is_wrong_for_every_file_is_refused(kind):
     ("given", "settings"),
     [
         ((lambda x: x,), {}),
-        ((torch.sigmoid,), {"activation": "logits"}),  # said, so it is believed
         ((torch.sigmoid,), {"activation": "probabilities"}),
         ((lambda x: x.softmax(1), 3), {"activation": "probabilities", "classes": classes(2)}),
         ((torch.sigmoid, 3), {"activation": "probabilities-sigmoid", "classes": classes(3)}),
         ((deep,), {"side": 40}),
         ((lambda x: (x, x),), {"output": 1}),
+        ((lambda x: (x[:, :0], [x]),), {"output": "1.0"}),
+        ((lambda x: Result(x),), {"output": "logits"}),
+        ((lambda x: x.log_softmax(1), 3), {}),
+        ((lambda x: x.softmax(1).bfloat16(), 3), {"activation": "probabilities"}),
     ],
 )
 def test_what_fits_is_let_through(given, settings):
     assert met(*given, **settings) == []
+
+
+@pytest.mark.parametrize(
+    ("then", "activation", "said"),
+    [
+        (torch.sigmoid, "logits", "seems to return probabilities"),  # said, so it is believed
+        (lambda x: (x > 0).float(), "probabilities", "nothing to weigh"),
+        (lambda x: 0 * x, None, "returns 0 for every pixel"),
+    ],
+)
+def test_what_may_be_wrong_with_an_output_is_told(then, activation, said):
+    (warning,) = met(then, activation=activation)
+    assert said in warning
 
 
 def test_inputs_far_from_what_networks_take_are_told():

@@ -360,6 +360,22 @@ def test_an_export_says_that_windows_are_not_in_it(home, tmp_path):
     assert "sliding window of the profile is not in it" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "code", "said"),
+    [
+        ("inside", 'activation = "probabilities"', 2, "returns probabilities, not logits"),
+        ("four", 'scale = "z-score"', 0, "Nothing says how images were scaled"),
+    ],
+)
+def test_an_export_meets_the_model_first(name, line, code, said, home, tmp_path):
+    assert line in PROFILES[name]
+    (home / "less.toml").write_text(PROFILES[name].replace(line, ""))
+    done = sitta_command("export", home / "less.toml", tmp_path / "net.onnx")
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert (tmp_path / "net.onnx").exists() == (code == 0)
+
+
 def test_inspect_shows_a_profile(home):
     done = sitta_command("inspect", "four.toml", "--json", cwd=home)
     about = json.loads(done.stdout)

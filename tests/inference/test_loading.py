@@ -121,3 +121,49 @@ def test_weights_that_cannot_be_used(code):
         load_model("mynets:net", code / "text.safetensors")
     with pytest.raises(sitta.SittaError, match=r"no file of weights .*nowhere\.pt.*check the path"):
         load_model("mynets:net", code / "nowhere.pt")
+
+
+@pytest.mark.parametrize("factory", ["net.py:build", "net:build", "net.py:late"])
+def test_folders_with_modules_of_the_same_names_are_kept_apart(factory, tmp_path, capsys):
+    for who in "AB":
+        (tmp_path / who).mkdir()
+        (tmp_path / who / "parts.py").write_text(f"WHO = '{who}'")
+        (tmp_path / who / "later.py").write_text(f"WHO = '{who}'")
+        (tmp_path / who / "net.py").write_text(
+            CODE
+            + "from parts import WHO\n"
+            + "def build():\n    print('noise')\n    made = net()\n    made.who = WHO\n"
+            + "    return made\n"
+            + "def late():\n    import later\n    assert later.WHO == WHO\n    return build()\n"
+        )
+        (tmp_path / who / "model.toml").write_text(f'profile = 1\n[model]\nfactory = "{factory}"')
+    paths = list(sys.path)
+    for who in "ABA":
+        assert load_model(str(tmp_path / who / "model.toml")).model.who == who
+    assert sys.path == paths
+    assert capsys.readouterr().out == ""  # it may be JSON
+    assert sys.modules["torch"] is torch
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("home", ["", "elsewhere"])
+def test_a_file_of_a_package_imports_relatively(marked, home, tmp_path):
+    package = tmp_path / "my-vessels" / "models"
+    package.mkdir(parents=True)
+    (package / "net.py").write_text("from .blocks import net\nfrom ..tools import x\n")
+    (package / "blocks.py").write_text(CODE)
+    (package.parent / "tools.py").write_text("x = 1")
+    for folder in (package, package.parent) if marked or home else ():
+        (folder / "__init__.py").touch()
+    (tmp_path / home).mkdir(exist_ok=True)
+    profile = tmp_path / home / "model.toml"
+    up = "../" if home else ""
+    profile.write_text(f'profile = 1\n[model]\nfactory = "{up}my-vessels/models/net.py:net"')
+    assert len(load_model(str(profile)).model) == 3
+
+
+def test_code_that_reads_the_command_line_is_told(code, monkeypatch, capsys):
+    (code / "script.py").write_text("import argparse\nargparse.ArgumentParser().parse_args()")
+    monkeypatch.setattr(sys, "argv", ["sitta", "predict"])
+    with pytest.raises(sitta.UnsupportedModel, match=r"script.py cannot be .*command line"):
+        load_model("script.py:net")

@@ -40,6 +40,7 @@ def forms():
         "compiled inside": {k.replace("0.", "0._orig_mod."): v for k, v in state.items()},
         "any that all share": prefixed("segmenter.backbone."),
         "lightning": lightning,
+        "wrappers beside a loss": {**prefixed("model.module."), "loss.weight": torch.ones(2)},
         "nested": {"model": {"state_dict": state}, "optimizer": optimiser.state_dict()},
         "nnU-Net": {"network_weights": state, "init_args": {"fold": 0}, "trainer_name": "x"},
         "scalars beside": {**state, "epoch": 3, "best": 0.9, "names": ["a"]},

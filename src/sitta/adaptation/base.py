@@ -32,7 +32,8 @@ from sitta.core.integration import (
 )
 from sitta.core.norm_adapters import ADAPTERS, mixed_families
 from sitta.core.output import as_described, thresholds_of
-from sitta.core.twin import Output, Twin, Twins, unwrap
+from sitta.core.returned import Output
+from sitta.core.twin import Twin, Twins, unwrap
 from sitta.core.validate import as_batch, explain
 from sitta.errors import InvalidSetting, SittaError, UnsupportedModel
 from sitta.prediction.calibration import Calibration, calibration_of

@@ -106,6 +106,11 @@ def read_folder(preprocess: Preprocess, images: Path, masks: Path | None, classe
     return Folder(torch.cat(inputs), torch.cat(labels) if labels else None, tuple(subjects))
 
 
+def first_of(folder: Path) -> Path:
+    """The first image of a folder, by name."""
+    return next(iter(_files(folder).values()))
+
+
 def _files(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
         raise InvalidSetting(f"There is no folder {folder}.", fix="give a folder of images")

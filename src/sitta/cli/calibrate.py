@@ -45,10 +45,11 @@ def calibrate(
 
     from sitta._util.files import require_free
     from sitta._util.threads import use_threads
-    from sitta.calibration.run import calibrate_folder
-    from sitta.errors import UnsupportedModel
+    from sitta.calibration.run import calibrate_folder, first_of
+    from sitta.errors import InvalidSetting, UnsupportedModel
     from sitta.inference.backends.onnx import Graph
-    from sitta.inference.contact import first_contact
+    from sitta.inference.checkup import about_scale
+    from sitta.inference.contact import first_contact, require_scale
     from sitta.inference.loading import find_profile, load_profile
     from sitta.models.profile.record import calibration_path
 
@@ -79,8 +80,10 @@ def calibrate(
             "A graph cannot be calibrated.", fix="calibrate the model, then export it"
         )
 
-    def meet(images: Any) -> None:
-        for warning in first_contact(loaded, images[:1].numpy(), loaded.profile.window):
+    def meet(found: Any) -> None:
+        warnings = first_contact(loaded, found[:1].numpy(), loaded.profile.window)
+        require_scale(loaded)
+        for warning in [*warnings, *about_scale(loaded, first_of(images))]:
             say(f"warning: {warning}", err=True)
 
     journal = out.with_name(f"{out.stem}.calibration.partial")

@@ -41,6 +41,7 @@ def export(
     from sitta.errors import InvalidSetting
     from sitta.export import export_onnx, require
     from sitta.inference import load_model
+    from sitta.inference.contact import first_contact, noise
     from sitta.inference.loading import is_graph
 
     require(out, overwrite)
@@ -52,6 +53,9 @@ def export(
     if is_graph(model):
         raise InvalidSetting(f"{model} is a graph already.", fix="give what it was exported from")
     loaded = load_model(model, weights, preprocessing.changes, reading=reading.changes)
+    if model.lower().endswith(".toml"):  # a graph keeps what it says, right or wrong
+        for warning in first_contact(loaded, noise(loaded)):
+            say(f"warning: {warning}", err=True)
     done = export_onnx(
         loaded.model,  # type: ignore[arg-type]  # no graph, as seen above
         out,

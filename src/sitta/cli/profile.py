@@ -67,7 +67,7 @@ def new(
     said["classes"] = None if classes is None else o.comma_separated(classes)
     home = out.absolute().parent
     text = draft(seen, _beside(factory, home), weights=_relative(weights, home), said=said)
-    require_readable(text, home)  # what was given may not go together
+    require_readable(text, home, seen)  # what was given may not go together
     with atomic_write(out) as written:
         written.write_text(text, encoding="utf-8")
     say(f"{out}: look at the lines marked CHECK, then: sitta profile check {out} IMAGE")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sitta.core.activations import ACTIVATIONS, INSIDE
-from sitta.core.twin import Output
+from sitta.core.returned import Output, choose
 from sitta.errors import InvalidSetting
 
 
@@ -44,16 +44,10 @@ class FromProbabilities:
                 f"{self.output!r} to choose.",
                 fix="leave output= out",
             )
-        chosen = _chosen(raw, self.output)
+        chosen = choose(raw, self.output)
         if not isinstance(chosen, Tensor) or chosen.dim() < 2:
             return chosen  # which is refused where logits are
         return to_logits(chosen, self.overlapping)
-
-
-def _chosen(raw: Any, output: Any) -> Any:
-    if output is None:
-        return raw
-    return output(raw) if callable(output) else raw[output]
 
 
 def to_logits(probabilities: Tensor, overlapping: bool = False) -> Tensor:

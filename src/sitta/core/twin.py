@@ -25,9 +25,9 @@ from sitta.core.moments import divergence, precise
 from sitta.core.norm import MixedNorm, Pair, Pool, StatisticsMixer, mean_distance, mix_norm
 from sitta.core.norm_adapters import mixed_families, norm_layers
 from sitta.core.parameters import ParameterSubstitution
-from sitta.errors import InvalidSetting, UnsupportedModel
+from sitta.core.returned import Output, logits_of
+from sitta.errors import UnsupportedModel
 
-Output = str | int | Callable[[Any], Tensor] | None
 _NOTHING = nullcontext()
 WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
@@ -242,43 +242,6 @@ class Twin:
         self._channels_last = False  # it views tensors as if they were contiguous
         self.refresh()
         return forward(torch.preserve_format)
-
-
-def logits_of(raw: Any, output: Output, shape: Sequence[int]) -> Tensor:
-    """The tensor of logits in what the model returned for rows of this shape."""
-    if isinstance(raw, Tensor) and not (output is None or callable(output)):
-        raise InvalidSetting(
-            f"The model returns one tensor, in which there is no output {output!r} to choose.",
-            fix="leave output= out",
-        )
-    try:
-        chosen = output(raw) if callable(output) else raw if output is None else raw[output]
-    except (KeyError, IndexError, TypeError) as error:
-        raise InvalidSetting(
-            f"output={output!r} is not in what the model returns.", allowed=_describe(raw)
-        ) from error
-    if not isinstance(chosen, Tensor):
-        raise UnsupportedModel(
-            "The model does not return a tensor of logits.",
-            got=_describe(chosen),
-            fix="name the logits by output=, a key, an index or a function of what it returns",
-        )
-    if chosen.dim() < 3 or chosen.shape[0] != shape[0] or not chosen.is_floating_point():
-        raise UnsupportedModel(
-            "The model's output is not a map of logits (N, C, *S) with a row for each image.",
-            got=f"{_describe(chosen)} for an input of shape {tuple(shape)}",
-        )
-    return chosen
-
-
-def _describe(raw: Any) -> str:
-    if isinstance(raw, Tensor):
-        return f"a tensor of shape {tuple(raw.shape)} and type {raw.dtype}"
-    if isinstance(raw, Mapping):
-        return f"a dict with the keys {', '.join(map(repr, raw))}"
-    if isinstance(raw, (tuple, list)):
-        return f"a {type(raw).__name__} of {len(raw)}, to be indexed from 0 to {len(raw) - 1}"
-    return type(raw).__name__
 
 
 class Twins:

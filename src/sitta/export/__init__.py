@@ -15,7 +15,7 @@ from sitta.errors import InvalidSetting, MissingExtra
 if TYPE_CHECKING:
     from torch import nn
 
-    from sitta.core.twin import Output
+    from sitta.core.returned import Output
     from sitta.data import Preprocess
     from sitta.export.build import Exported
 

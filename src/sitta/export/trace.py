@@ -18,7 +18,8 @@ from torch.nn import functional as F
 from torch.nn.modules.conv import _ConvNd
 
 from sitta.core.norm import MixedNorm, StatisticsMixer
-from sitta.core.twin import Output, logits_of, twin
+from sitta.core.returned import Output, logits_of
+from sitta.core.twin import twin
 from sitta.errors import UnsupportedModel
 from sitta.models import UNet
 

@@ -16,6 +16,8 @@ from sitta.inference.loading import Loaded, load_model
 from sitta.inference.request import Request
 from sitta.models.profile.record import changed
 
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # means and standard deviations
+LEAST = 0.02  # nats: a scale that is closer by less may be so by chance
 CLEAR = 0.5  # of the distance of the profile's own scale: a scale that is this much closer
 
 
@@ -64,6 +66,19 @@ def check(name: str, path: str | Path | None = None) -> Findings:
     return Findings(facts, tuple(warnings))
 
 
+def about_scale(loaded: Loaded, path: str | Path) -> list[str]:
+    """Whether another scale brings an in-domain image much closer to the training statistics."""
+    if isinstance(loaded.model, Graph) or not loaded.profile.factory:
+        return []
+    try:
+        record = loaded.adapter(Request("", "source", {"lam": 0.0}))(
+            _values(loaded.preprocess, path)[:1]
+        )
+    except SittaError:  # no layers that keep statistics: nothing to compare with
+        return []
+    return _better_scale(loaded, path, float(record.distance[0]))
+
+
 def _about_idle_layers(loaded: Loaded) -> tuple[str, ...]:
     from sitta.inference.probe import idle_warning
 
@@ -82,20 +97,36 @@ def _better_scale(loaded: Loaded, path: str | Path, own: float) -> list[str]:
 
     An image of the source is close under the right one; one of another domain may not be.
     """
-    (_, rule), scale = constraints(Preprocess)["scale"], loaded.preprocess.scale
-    far = {scale: own}
-    for other in rule.choices:
+    far = {loaded.preprocess.scale: own}
+    for label, how in _scales(loaded.preprocess).items():
         try:
-            values = _values(changed(loaded.preprocess, {"scale": other}), path)
+            values = _values(changed(loaded.preprocess, how), path)
             record = loaded.adapter(Request("", "source", {"lam": 0.0}))(values[:1])
         except SittaError:  # it needs more settings than the profile has
             continue
-        far[other] = float(record.distance[0])
+        far[label] = float(record.distance[0])
     best = min(far, key=lambda name: far[name])
-    if not far[best] < CLEAR * own:
+    if not (far[best] < CLEAR * own and own - far[best] > LEAST):
         return []
     told = ", ".join(f"{name} {nats:.3g}" for name, nats in sorted(far.items(), key=lambda p: p[1]))
     return [
-        f'With scale = "{best}" the image is much closer to the training statistics of the network '
+        f"With scale {best} the image is much closer to the training statistics of the network "
         f"(nats: {told}). If the image is of the kind it was trained on, scale is wrong."
     ]
+
+
+def _scales(inputs: Preprocess) -> dict[str, dict[str, Any]]:
+    """Ways of scaling to try, by what a command line would say."""
+    (_, rule), half = constraints(Preprocess)["scale"], (0.5,) * inputs.channels
+    ways: dict[str, dict[str, Any]] = {each: {"scale": each} for each in rule.choices}
+    del ways["standardise"]  # it takes numbers, of which two kinds are common
+    ways["standardise to -1 and 1"] = {"scale": "standardise", "mean": half, "std": half}
+    if inputs.channels == len(IMAGENET[0]):
+        mean, std = IMAGENET
+        numbers = "mean 0.485,0.456,0.406, std 0.229,0.224,0.225"
+        ways[f"standardise as for ImageNet ({numbers})"] = {
+            "scale": "standardise",
+            "mean": mean,
+            "std": std,
+        }
+    return ways

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from sitta.inference.probe import Output
 
+MOST = 5  # outputs of a network that a message names
 FAR = 20.0  # inputs of networks are most often between -5 and 5
 TABLE = {"size": "preprocess", "window": "inference"}  # of a profile
 LOGITS = 'activation = "logits" under [model] (--activation logits)'
@@ -52,7 +53,7 @@ def first_contact(
         )
     part = values[:1, :, *(slice(0, n) for n in window)] if window else values[:1]
     try:
-        _check_output(loaded, part, "window" if window else "size")
+        warnings += _check_output(loaded, part, "window" if window else "size")
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -65,6 +66,17 @@ def noise(loaded: Loaded) -> Array:
     sides = inputs.size or (64,) * inputs.dims
     values = np.random.default_rng(0).random((1, inputs.channels, *sides))
     return values.astype(np.float32)
+
+
+def require_scale(loaded: Loaded) -> None:
+    """Refuse to learn from images that may be scaled wrongly: it would be kept in a profile."""
+    said = loaded.profile.said
+    if loaded.profile.factory and said is not None and "scale" not in said:
+        raise InvalidSetting(
+            "Nothing says how images were scaled in training.",
+            fix='say so with --scale, or scale = "..." under [preprocess]; sitta profile check '
+            "with an image shows which is likely",
+        )
 
 
 def _about_inputs(loaded: Loaded, values: Array) -> list[str]:
@@ -121,11 +133,11 @@ def _other_channels(allowed: str, got: str) -> UnsupportedModel:
     )
 
 
-def _check_output(loaded: Loaded, values: Array, sides: str) -> None:
-    """Refuse what no image would get right."""
+def _check_output(loaded: Loaded, values: Array, sides: str) -> list[str]:
+    """Refuse what no image would get right; returns what may be wrong."""
     import torch
 
-    from sitta.core.twin import logits_of
+    from sitta.core.returned import logits_of
     from sitta.inference.probe import described, run
 
     image = torch.from_numpy(np.ascontiguousarray(values))
@@ -136,7 +148,7 @@ def _check_output(loaded: Loaded, values: Array, sides: str) -> None:
             raise
         raise _failed(loaded, image, error, sides) from error
     if loaded.profile.output is None and not isinstance(raw, torch.Tensor):
-        raise _several(raw)
+        raise _several(raw, image)
     chosen = logits_of(raw, loaded.profile.output, image.shape)
     _check_sides(image, chosen)
     if not torch.isfinite(chosen).all() and float(image.std()) > 0:
@@ -145,52 +157,75 @@ def _check_output(loaded: Loaded, values: Array, sides: str) -> None:
             got=f"{int((~torch.isfinite(chosen)).sum())} of {chosen.numel()}",
             fix="check its weights, and scale under [preprocess] (--scale)",
         )
-    if chosen.dim() >= 4:
-        output = described(chosen)[0]
-        _check_activation(loaded.profile.activation, output)
-        _check_classes(loaded, output)
+    if chosen.dim() < 4:
+        return []
+    output = described(chosen)[0]
+    warnings = _check_activation(loaded.profile.activation, output)
+    _check_classes(loaded, output)
+    return warnings
 
 
-def _several(raw: Any) -> UnsupportedModel:
+def _several(raw: Any, image: Tensor) -> UnsupportedModel:
     """Which output is the segmentation has to be said."""
-    from sitta.inference.probe import described
+    from sitta.core.returned import describe
+    from sitta.inference.probe import NO_MAP, described
 
     maps = described(raw)
-    key = next((one.key for one in reversed(maps)), 0)
-    shown = f'"{key}"' if isinstance(key, str) else key
+    if not maps:
+        return UnsupportedModel("The network returns no map.", got=describe(raw), fix=NO_MAP)
+    whole = [one.key for one in maps if one.sides == tuple(image.shape[2:])] or [maps[0].key]
+    keys = " or ".join(f'"{k}"' if isinstance(k, str) else str(k) for k in whole[:MOST])
     return UnsupportedModel(
         "The network returns several things, of which one is the segmentation.",
-        got="; ".join(map(str, maps)) or type(raw).__name__,
-        fix=f"say which, such as output = {shown} under [model] (--output {key})",
+        got="; ".join(map(str, maps[:MOST])) + ("; ..." if len(maps) > MOST else ""),
+        fix=f"say which: output = {keys} under [model] (--output {whole[0]})",
     )
 
 
 def _check_sides(image: Tensor, chosen: Tensor) -> None:
+    from sitta.core.returned import describe, remedy
+
     if chosen.shape[2:] != image.shape[2:]:
         raise UnsupportedModel(
             "The network returns a map of another size than its input.",
             allowed=_sides(image),
-            got=_sides(chosen),
-            fix="let its factory return a module that brings the map back to the size of the "
-            "input, with torch.nn.functional.interpolate",
+            got=_sides(chosen) if chosen.dim() == image.dim() else describe(chosen),
+            fix=remedy(chosen, image.shape[2:]),
         )
 
 
-def _check_activation(said: str | None, output: Output) -> None:
-    """Refuse probabilities that are read as logits, and logits that are read as probabilities."""
+def _check_activation(said: str | None, output: Output) -> list[str]:
+    """Refuse probabilities that are read as logits, and logits that are read as probabilities.
+
+    What a profile says against what is seen is returned as a warning.
+    """
     seen, values = output.activation, f"values from {output.low:.4g} to {output.high:.4g}"
+    if output.low == output.high:
+        return [f"The network returns {output.low + 0.0:.4g} for every pixel of the first image."]
+    if output.hard:
+        why = "The network returns a mask: all values are 0 or 1, so there is nothing to weigh."
+        if said is not None:
+            return [why]
+        fix = "let its factory return a module that returns the values before the threshold; if "
+        fix += f'they are probabilities all the same, activation = "{seen}" under [model]'
+        raise UnsupportedModel(why, fix=f"{fix} (--activation {seen})")
     if said in INSIDE:
         exact = said == "probabilities" and seen == "probabilities-sigmoid"
         if seen != "logits" and not exact:
-            return
+            return []
         fix = f'activation = "{seen}" under [model] (--activation {seen})'
         why = "do not sum to 1 over their channels" if exact else "are not between 0 and 1"
         raise UnsupportedModel(
             f"The network returns values that {why}, so they are no {said}.", got=values, fix=fix
         )
-    if seen == "logits" or said == "logits":
-        return
+    if seen == "logits":
+        return []
     whole = ", which sum to 1" if output.sums_to_one else ""
+    if said == "logits":
+        return [
+            f"The network seems to return probabilities: all values are between 0 and 1{whole}. "
+            f"Check activation under [model] (--activation {seen})."
+        ]
     raise UnsupportedModel(
         f"The network returns probabilities, not logits: all values are between 0 and 1{whole}.",
         got=values + (f' with activation = "{said}"' if said else ""),

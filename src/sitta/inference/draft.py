@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from sitta._util.settings import constraints
 from sitta.core.census import census
-from sitta.core.twin import Output as Where
+from sitta.core.returned import Output as Where
+from sitta.core.returned import describe, remedy
 from sitta.data.preprocess import Preprocess
 from sitta.errors import InvalidSetting, UnsupportedModel
 from sitta.inference.probe import (
     BASES,
+    NO_MAP,
     USUAL,
     Output,
+    all_maps,
     described,
     fitting_side,
     noise,
@@ -78,25 +81,51 @@ def look(model: nn.Module, channels: int | None = None, output: Where = None) ->
 
 def _no_map(model: nn.Module, channels: int, dims: int) -> UnsupportedModel:
     """Why no side was found: what the network returns instead, or how it fails."""
-    sides, got = [BASES.get(dims, (64,))[0]] * dims, "no map"
+    sides = [BASES.get(dims, (64,))[0]] * dims
     try:
-        maps = described(run(model, noise(channels, sides)))
-        got = "; ".join(map(str, maps)) or got
+        raw = run(model, noise(channels, sides))
     except Exception as error:  # a user's network has its own kinds
         got = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        fix = "say how many channels it takes (--channels), or let its factory return a module "
+        fix += "that takes an image and nothing else"
+    else:
+        maps = tuple(all_maps(raw))
+        got = "; ".join(map(str, described(raw))) or describe(raw)
+        first = maps[0][1] if maps else raw
+        fix = remedy(first, sides) if isinstance(first, Tensor) else NO_MAP
     size = " x ".join(map(str, sides))
     return UnsupportedModel(
         "The network returns no map of the size of its input.",
         allowed=f"a map of {size} for an image of {channels} x {size}",
         got=got,
-        fix="say how many channels it takes (--channels), or let its factory return a module "
-        "that brings its map to the size of the input",
+        fix=fix,
     )
 
 
-def require_readable(text: str, folder: Path) -> None:
+def require_readable(text: str, folder: Path, seen: Seen) -> None:
     """Refuse a draft whose given entries do not go together, before it is written."""
-    Profile.from_dict(tomllib.loads(text), folder=folder)
+    profile = Profile.from_dict(tomllib.loads(text), folder=folder)
+    size = profile.preprocess and profile.preprocess.size
+    multiple = seen.multiple or 1
+    if size and any(side % multiple for side in size):
+        fits = "x".join(str(-(-side // multiple) * multiple) for side in size)
+        raise InvalidSetting(
+            "The network does not take images of these sides.",
+            allowed=f"multiples of {multiple}",
+            got="x".join(map(str, size)),
+            fix=f"--size {fits}, or another that was used in training",
+        )
+    output = _read(seen, profile.output)
+    exclusive = output and output.channels > 1 and "sigmoid" not in (profile.activation or "")
+    count = output.channels - bool(exclusive) if output else None
+    if count and profile.names and len(profile.names) != count:
+        raise InvalidSetting(
+            f"The network has {count} classes besides the background."
+            if exclusive
+            else f"The network has {count} label{'s' if count > 1 else ''}.",
+            allowed=f"{count} names",
+            got=", ".join(profile.names),
+        )
 
 
 def draft(
@@ -145,7 +174,8 @@ def _model(seen: Seen, factory: str, weights: Path | None, said: dict[str, Any])
 def _output(seen: Seen, said: Any) -> Iterator[str]:
     if [one.key for one in seen.outputs] == [None]:
         return
-    yield f"# The network returns {len(seen.outputs)} maps, for an image of side {seen.side}:"
+    many = f"{len(seen.outputs)} maps" if len(seen.outputs) > 1 else "one map among other things"
+    yield f"# The network returns {many}, for an image of side {seen.side}:"
     yield from (f"#   {one}" for one in seen.outputs)
     if len(seen.whole) < len(seen.outputs):
         yield "# Smaller ones are for training (deep supervision)."
@@ -165,13 +195,17 @@ def _activation(output: Output | None, said: str | None) -> Iterator[str]:
         yield f'# activation = "logits"  # {CHECK}, once the output is chosen'
         return
     span = f"values from {output.low:.3g} to {output.high:.3g} on noise"
+    if output.hard:
+        yield f"# {CHECK}: all values are 0 or 1. A mask has no probabilities to weigh."
     if output.activation == "logits":
         yield f'# activation = "logits"  # seen: {span}'
         if output.channels > 1:
             yield f'# activation = "sigmoid"  # {CHECK}: if the classes may overlap'
     else:
         sums = ", which sum to 1" if output.sums_to_one else ""
-        yield f"activation = {value(output.activation)}  # seen: {span}{sums}"
+        sure = output.channels == 1 or output.sums_to_one
+        seen = "seen" if sure else f"{CHECK}: labels that may overlap? Seen"
+        yield f"activation = {value(output.activation)}  # {seen}: {span}{sums}"
 
 
 def _read(seen: Seen, said: Any) -> Output | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from sitta.core.census import census
+from sitta.core.returned import entries
 from sitta.core.twin import unwrap
 from sitta.data.preprocess import Preprocess
 
 BASES = {2: (128, 256, 224, 384, 512, 64), 3: (32, 64, 96, 128)}  # sides to try, by their number
 DOUBLINGS = 7  # doublings of the multiple that are tried
+NO_MAP = "let its factory return a module that returns its map as a tensor (N, C, H, W)"
 USUAL = ("out", "logits", "seg", "segmentation", "mask", "masks", "pred", "prediction", "main")
 
 
@@ -29,6 +31,7 @@ class Output:
     low: float
     high: float
     sums_to_one: bool  # over its channels
+    hard: bool  # all values are 0 or 1, as in a mask
 
     @property
     def activation(self) -> str:
@@ -53,22 +56,26 @@ def described(raw: Any) -> tuple[Output, ...]:
             tuple(tensor.shape[2:]),
             float(tensor.min()),
             float(tensor.max()),
-            tensor.shape[1] > 1 and bool((tensor.float().sum(1) - 1).abs().max() < 1e-3),
+            tensor.shape[1] > 1 and _sums_to_one(tensor),
+            bool(((tensor == 0) | (tensor == 1)).all()),
         )
-        for key, tensor in _maps(raw)
+        for key, tensor in all_maps(raw)
     )
 
 
-def _maps(raw: Any) -> Iterator[tuple[str | int | None, Tensor]]:
+def _sums_to_one(tensor: Tensor) -> bool:
+    apart = (tensor.float().sum(1) - 1).abs().max()
+    return bool(apart < max(1e-3, 4 * torch.finfo(tensor.dtype).eps))
+
+
+def all_maps(raw: Any, key: str | int | None = None) -> Iterator[tuple[str | int | None, Tensor]]:
+    """The maps in what a network returned, each with the output that it is."""
     if isinstance(raw, Tensor):
-        entries: list[tuple[Any, Any]] = [(None, raw)]
-    elif isinstance(raw, Mapping):
-        entries = list(raw.items())
-    else:
-        entries = list(enumerate(raw)) if isinstance(raw, tuple | list) else []
-    for key, value in entries:
-        if isinstance(value, Tensor) and value.dim() >= 4 and value.is_floating_point():
-            yield key, value
+        if raw.dim() >= 4 and raw.is_floating_point():
+            yield key, raw
+        return
+    for name, value in entries(raw):
+        yield from all_maps(value, name if key is None else f"{key}.{name}")
 
 
 def run(model: nn.Module, image: Tensor) -> Any:

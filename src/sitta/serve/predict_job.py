@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -94,8 +95,9 @@ def warm(catalogue: Catalogue) -> None:
     """Take the whole way once, so that no client waits for what the first image sets up."""
     for decoder in {name for each in FORMATS.values() for name in each.decoders}:
         import_module(decoder)
-    for loaded in catalogue.loaded.values():  # a model that cannot be right is not served
-        first_contact(loaded, noise(loaded), loaded.profile.window)
+    for name, loaded in catalogue.loaded.items():  # a model that cannot be right is not served
+        for warning in first_contact(loaded, noise(loaded), loaded.profile.window):
+            print(f"warning: {name}: {warning}", file=sys.stderr, flush=True)  # noqa: T201
     name, loaded = next(iter(catalogue.loaded.items()))
     usual: dict[str, Any] = {"model": name, "method": catalogue.usual_method(name), "settings": {}}
     with tempfile.TemporaryDirectory(prefix="sitta-warm-") as folder:

@@ -10,9 +10,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -24,6 +22,7 @@ from sitta.adaptation import DEFAULT, method
 from sitta.adaptation.sliding_window import windowed
 from sitta.data.image import Array
 from sitta.errors import InvalidSetting, SittaError, UnsupportedModel
+from sitta.inference.backends.user_code import folders_first, from_file
 from sitta.inference.backends.weights import fill, torchscript
 from sitta.inference.pipeline import Adapt
 from sitta.inference.request import STATISTICS, Request
@@ -64,13 +63,15 @@ def from_factory(
 
     The factory is ``package.module:function``, or ``file.py:function`` relative to ``folder``.
     """
-    factory, arguments = _imported(name, folder or Path()), arguments or {}
-    _require_callable(factory, name, arguments)
-    _require_builder(name, factory)
-    try:
-        model = factory(**copy.deepcopy(dict(arguments)))
-    except Exception as error:
-        raise UnsupportedModel(f"{name} failed: {_told(error)}.", allowed=FACTORY) from error
+    home, arguments = folder or Path(), arguments or {}
+    with folders_first(home, Path()):
+        factory = _imported(name, home)
+        _require_callable(factory, name, arguments)
+        _require_builder(name, factory)
+        try:
+            model = factory(**copy.deepcopy(dict(arguments)))
+        except (Exception, SystemExit) as error:
+            raise UnsupportedModel(f"{name} failed: {_told(error)}.", allowed=FACTORY) from error
     if not isinstance(model, nn.Module):
         raise UnsupportedModel(f"{name} returns no torch.nn.Module.", got=type(model).__name__)
     if isinstance(model, torch.jit.ScriptModule):
@@ -129,10 +130,11 @@ def _require_builder(name: str, factory: Any) -> None:
 
 def _imported(name: str, folder: Path) -> Any:
     where, _, call = name.rpartition(":")
-    here = [str(folder.absolute()), ""]  # as with python -m: modules in the user's own folder
-    sys.path[:0] = here
+    path = folder / where
+    if where.endswith(".py") and not path.is_file():
+        raise InvalidSetting(f"There is no file {path}.", allowed=FACTORY)
     try:
-        module = _from_file(folder / where) if where.endswith(".py") else import_module(where)
+        module = from_file(path, folder) if where.endswith(".py") else import_module(where)
         return getattr(module, call)
     except SittaError:  # which says it all
         raise
@@ -140,39 +142,17 @@ def _imported(name: str, folder: Path) -> Any:
         raise InvalidSetting(
             f"There is no {call!r} to import from {where!r} ({error}).", allowed=FACTORY
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UnsupportedModel(f"{where} cannot be imported: {_told(error)}.") from error
-    finally:
-        for path in here:
-            sys.path.remove(path)
 
 
-def _from_file(path: Path) -> ModuleType:
-    """The module in a file, which may import others beside it."""
-    if not path.is_file():
-        raise InvalidSetting(f"There is no file {path}.", allowed=FACTORY)
-    home = str(path.absolute().parent)
-    name = f"sitta_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:8]}_{path.stem}"
-    spec = spec_from_file_location(name, path)
-    assert spec is not None  # noqa: S101  (it is for a .py file)
-    assert spec.loader is not None  # noqa: S101
-    module = sys.modules[name] = module_from_spec(spec)  # by its name for pickles of what it makes
-    sys.path.insert(0, home)
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    finally:
-        sys.path.remove(home)
-    return module
-
-
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """What the user's code raised, and its last line in that."""
     said = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
     if isinstance(error, SyntaxError):  # says itself where it is
         return said
+    if isinstance(error, SystemExit):
+        return "it ends the program, as code that reads the command line does"
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{said} ({Path(frame.filename).name}, line {frame.lineno})"
 

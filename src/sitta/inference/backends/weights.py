@@ -145,8 +145,10 @@ def _renamed(tensors: Tensors, model: nn.Module) -> Iterator[Tensors]:
     own = model.state_dict().keys()
     for prefix in PREFIXES:  # beside others, such as the weights of a loss
         inside = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        if inside and inside.keys() <= own:
-            yield inside
+        if inside.keys() <= own:
+            yield from [inside] if inside else []
+        elif len(inside) < len(tensors):  # of a wrapper in a wrapper
+            yield from _renamed(inside, model)
 
 
 def _apart(tensors: Tensors, model: nn.Module) -> tuple[list[str], list[str], list[str]]:
