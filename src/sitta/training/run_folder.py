@@ -62,7 +62,7 @@ class RunFolder:
         if used and not (resume or overwrite):
             raise InvalidSetting(
                 f"{self.folder} holds a run already.",
-                fix="say --resume to go on with it, --overwrite to begin anew, or another --out",
+                fix="use --resume to continue it, --overwrite to start again, or another --out",
             )
         if overwrite:
             self.state.unlink(missing_ok=True)
@@ -73,7 +73,7 @@ class RunFolder:
         except Exception as error:
             raise InvalidSetting(
                 f"{self.state} is not the state of a run ({type(error).__name__}).",
-                fix="say --overwrite to begin anew",
+                fix="use --overwrite to start again",
             ) from error
 
     def check(self, state: Any, settings: Mapping[str, Any]) -> None:
