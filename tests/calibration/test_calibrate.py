@@ -239,8 +239,25 @@ def test_a_low_expected_dice_asks_for_a_check(net, scenes, made):
     p = sitta.Adapt(net, profile=made)(scenes[0][:3])
     record = p.record
     for least, flagged in ((0.0, False), (1.0, True)):
-        judged = replace(record, limits=replace(record.limits, dice=least))
+        limits = replace(record.limits, dice=least, usual=float("inf"))  # as for --min-dice
+        judged = replace(record, limits=limits)
         assert all(("low-expected-dice" in codes) == flagged for codes in judged.notes)
+
+
+@pytest.mark.parametrize(
+    ("low", "usual", "flagged"),
+    [
+        (0.72, 0.95, False),  # the middle of 0.9 and 0.72 is above 0.8
+        (0.68, 0.95, True),
+        (0.68, 0.89, False),  # as many in-domain masks are expected to be
+    ],
+)
+def test_a_mask_that_may_well_be_low_asks_for_a_check(net, scenes, made, low, usual, flagged):
+    ends = {n: Curve((0.0, 1.0), (v, v)) for n, v in (("low", low), ("middle", 0.9), ("high", 1))}
+    organ = replace(made.classes[0], dice=replace(made.classes[0].dice, **ends), limit=usual)
+    known = replace(made, classes=(organ,), limit=usual)
+    p = sitta.Adapt(net, calibration=known)(scenes[0][0])
+    assert ("low-expected-dice" in p.notes) == flagged
 
 
 def test_one_of_several_classes_with_a_low_expected_dice_asks_for_a_check(net, scenes, made):

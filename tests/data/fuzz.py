@@ -1,11 +1,13 @@
 """Fuzz every reader: damage files of the corpus and read them, until the time is over.
 
 ``make fuzz`` runs this. A child reads; what is no image and no ``InvalidImage``, takes more than 5
-seconds of a core or 1 GB is a fault: the file is kept, and the exit code is 1.
+seconds of a core or 1 GB is a fault: the file is kept, and the exit code is 1. A file that is fine
+when a new child reads it alone is kept and named; several of them are a fault, such as a leak.
 """
 
 import argparse
 import itertools
+import math
 import multiprocessing
 import os
 import random
@@ -24,6 +26,8 @@ from sitta.errors import InvalidImage
 CORPUS = Path(__file__).parent / "corpus"
 SECONDS = 5  # of a core, for one file
 GROWTH = 2**20  # kB, over all files of a child
+ALONE_FINE = 1  # files that failed among others only; more are a leak
+CONTEXT = multiprocessing.get_context("spawn")
 EXTREMES = [b"\0", b"\xff", b"\x80", b"\0\0", b"\xff\xff", b"\xff\xff\xff\x7f", b"\x7f\xff\xff\xff"]
 EXTREMES += [bytes(4), b"\xff" * 4, b"\xff" * 8, b"\0\0\xc0\x7f", b"\0\0\x80\x7f", b"\1\0\0\0"]
 
@@ -67,7 +71,7 @@ def attempt(path):
     signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def work(folder, first, seed, until, done):
+def work(folder, numbers, seed, until, done):
     """Read damaged files until the time is over; a hang ends the process by SIGPROF."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libtiff talks
@@ -77,7 +81,7 @@ def work(folder, first, seed, until, done):
         attempt(folder / name)
         (folder / name).unlink()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for number in itertools.count(first):
+    for number in numbers:
         if time.time() > until:
             sys.exit(0)
         name, content = damaged(number, seed, corpus)
@@ -102,22 +106,31 @@ def child(*args):
 
 def fuzz(seconds, seed, faults):
     """Run children until the time is over; returns how many files were read, and the faults."""
-    context = multiprocessing.get_context("spawn")
-    done, until, first, kept = context.Value("q", -1), time.time() + seconds, 0, []
+    done = CONTEXT.Value("q", -1)
+    until, first, kept, fine = time.time() + seconds, 0, [], []
     while time.time() < until:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            process = context.Process(target=child, args=(folder, first, seed, until, done))
-            process.start()
-            process.join()
-            first = done.value + 1
-            for path in folder.iterdir() if process.exitcode else ():
-                faults.mkdir(parents=True, exist_ok=True)
-                kept.append(faults / f"{seed}-{done.value}-{path.name}")
-                shutil.copy(path, kept[-1])
-                print(f"fault: {kept[-1]} (exit {process.exitcode}; -27 is a hang)")
-            assert first or not process.exitcode, "a file of the corpus itself is a fault"
-    return first, kept
+        code, path = run(itertools.count(first), seed, until, done, faults)
+        first = done.value + 1
+        assert first or not code, "a file of the corpus itself is a fault"
+        if code:
+            alone, _ = run([done.value], seed, math.inf, done, faults)
+            print(f"fault: {path} (exit {code}; -27 is a hang; alone {alone})")
+            (kept if alone else fine).append(path)
+    return first, kept + (fine if len(fine) > ALONE_FINE else [])
+
+
+def run(numbers, seed, until, done, faults):
+    """The exit code of a child, and where the file that ended it is kept."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, kept = Path(name), None
+        process = CONTEXT.Process(target=child, args=(folder, numbers, seed, until, done))
+        process.start()
+        process.join()
+        for path in folder.iterdir() if process.exitcode else ():
+            faults.mkdir(parents=True, exist_ok=True)
+            kept = faults / f"{seed}-{done.value}-{path.name}"
+            shutil.copy(path, kept)
+    return process.exitcode, kept
 
 
 def main():

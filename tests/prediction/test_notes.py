@@ -68,4 +68,5 @@ def test_limits_in_plain_types(card, agreement, distance):
         "agreement": agreement,
         "distance": distance,
         "dice": 0.8,
+        "usual": None,
     }

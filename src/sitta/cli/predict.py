@@ -54,10 +54,7 @@ def predict(
         int, o.option(o.PRE, "Rotate images clockwise for the model: 90, 180 or 270.")
     ] = 0,
     min_dice: Annotated[
-        o.Real,
-        o.option(
-            o.OUTPUT, "Flag masks below this expected Dice; default 0.8, or lower if calibrated so."
-        ),
+        o.Real, o.option(o.OUTPUT, "Flag masks that may be below this Dice; 0.8, or as calibrated.")
     ] = None,
     save: Annotated[
         str, o.option(o.OUTPUT, "Also write maps: probability,uncertainty,members.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -135,7 +136,7 @@ def _slices(
 
 def _judged(p: PredictionRecord, saturation: float | None, least: float | None) -> PredictionRecord:
     """A record that knows the colours of its file, and from which Dice on it is not flagged."""
-    limits = p.limits if least is None else replace(p.limits, dice=least)
+    limits = p.limits if least is None else replace(p.limits, dice=least, usual=math.inf)
     return replace(p, saturation=saturation, limits=limits)
 
 

@@ -36,7 +36,7 @@ class Request:
     keep_header: bool = False  # NIfTI masks carry free text and extensions of their image
     invert: bool = False  # grey values of every file before anything else
     rotate: int = 0  # degrees by which every slice is turned clockwise for the model
-    min_dice: float | None = None  # expected Dice below which an image is flagged
+    min_dice: float | None = None  # an image whose Dice may be lower is flagged
     file_timeout: float = 120.0  # seconds that reading one file may take; 0 is no limit
 
     @property
