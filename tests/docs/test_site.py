@@ -55,12 +55,25 @@ def test_a_reader_finds_the_way_and_no_other_server_is_asked(site, chromium):
         tab.goto(home)
         tab.wait_for_url("**/docs/index.html")
         assert sitta.__version__ in tab.title()
+        assert_fits_a_phone(tab)
         walk(tab)
         look_up(tab)
         context.close()
     assert errors == []
     assert len(asked) > 20
     assert [url for url in asked if not url.startswith((home, "data:"))] == []
+
+
+def assert_fits_a_phone(tab):
+    """Nothing is cut off, and the heading is not broken in a word."""
+    size = tab.viewport_size
+    tab.set_viewport_size({"width": 390, "height": 844})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    box, line = tab.locator("article h1").evaluate(
+        "h => [h.clientHeight, parseFloat(getComputedStyle(h).fontSize)]"
+    )
+    assert box < 2 * line
+    tab.set_viewport_size(size)
 
 
 def walk(tab):
