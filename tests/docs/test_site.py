@@ -84,7 +84,7 @@ def walk(tab):
     assert_readable(tab)
     sidebar.get_by_role("link", name="Gallery", exact=True).click()
     pictures = tab.locator("article img")
-    assert pictures.count() >= 5
+    eventually(tab, lambda: pictures.count() >= 5)
     shown = "images => images.every(i => i.complete && i.naturalWidth > 200)"
     eventually(tab, lambda: pictures.evaluate_all(shown))
     assert all(pictures.evaluate_all("images => images.map(i => i.alt.length > 20)"))
