@@ -20,6 +20,21 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="asks as POSIX can")
+def test_what_is_flushed_is_open_for_writing_as_windows_wants_it(tmp_path, monkeypatch):
+    import fcntl
+
+    modes = []
+
+    def flush(descriptor):
+        modes.append(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    with atomic_write(tmp_path / "a.txt") as draft:
+        draft.write_text("whole")
+    assert modes == [os.O_RDWR]
+
+
 def test_an_error_leaves_the_old_file_and_no_draft(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 from PIL import Image as Pillow
 
 import sitta
-from sitta.cli.options import preprocess_changes
+from sitta.cli.options import Preprocessing
 from sitta.data.images import read
 from sitta.data.preprocess import Preprocess
 from sitta.data.scaling import SCALES, like_inputs, merged
@@ -162,7 +162,7 @@ def test_a_card_holds_the_settings_of_its_scale_and_no_others(scale):
 
 def test_on_the_command_line():
     def changes(scale):
-        return preprocess_changes(None, None, None, None, scale, None, None)
+        return Preprocessing(scale=scale).changes
 
     assert changes("window bounds=-160,240") == {"scale": "window", "bounds": (-160, 240)}
     assert changes("z-score") == {"scale": "z-score"}

@@ -2,11 +2,13 @@
 
 import importlib
 import re
+from dataclasses import fields
 
 import pytest
 import typer
 
 from sitta import cli
+from sitta.cli.options import Preprocessing
 from tests import ROOT
 
 TEXT = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
@@ -34,6 +36,13 @@ def words(heading):
 def test_every_command_has_a_section():
     groups = {(), ("data",)}
     assert {words(heading) for heading in HEADINGS} == set(commands()) - groups
+
+
+@pytest.mark.parametrize(
+    "verb", ["calibrate", "export", "predict", "profile new", "serve", "train"]
+)
+def test_preprocessing_has_the_same_options_everywhere(verb):
+    assert {f"--{field.name}" for field in fields(Preprocessing)} <= commands()[tuple(verb.split())]
 
 
 @pytest.mark.parametrize("heading", HEADINGS, ids=lambda heading: " ".join(words(heading)))

@@ -44,7 +44,7 @@ def test_patterns(tmp_path):
     assert names(tmp_path, f"{tmp_path}/**/1.*") == ["a/1.png", "b/1.jpg", "b/1.png"]
     with pytest.raises(sitta.InvalidSetting, match="no file or folder"):
         names(tmp_path, f"{tmp_path}/*.tif")
-    with pytest.raises(sitta.InvalidSetting, match="no image in"):
+    with pytest.raises(sitta.InvalidSetting, match="no image in '"):
         find_inputs([tmp_path / "empty"], Path("out"))
 
 

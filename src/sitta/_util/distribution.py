@@ -57,8 +57,10 @@ def _declared(extra: str) -> list[str]:
     """From the clone, where it is newer than what was installed, or from the package."""
     if (root := clone()) is not None:
         project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
-        found: list[str] = project["optional-dependencies"].get(extra, project["dependencies"])
-        return found
+        requirements: list[str] = project["optional-dependencies"].get(
+            extra, project["dependencies"]
+        )
+        return requirements
     try:
         listed = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # copied somewhere, and never installed
@@ -68,8 +70,8 @@ def _declared(extra: str) -> list[str]:
 
 
 def _least(text: str) -> str:
-    found = re.search(r">=\s*([\d.]+)", text)
-    return found[1] if found else ""
+    least = re.search(r">=\s*([\d.]+)", text)
+    return least[1] if least else ""
 
 
 def _installed(name: str) -> str | None:

@@ -29,7 +29,7 @@ def atomic_write(path: Path, most: int = 0) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield draft
-        with open(draft, "rb") as file:
+        with open(draft, "r+b") as file:  # Windows flushes no file that is open for reading alone
             os.fsync(file.fileno())
         draft.replace(path)
     except OSError as error:

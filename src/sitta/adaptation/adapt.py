@@ -265,8 +265,8 @@ def _range(values: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
     """Least value ``(N,)`` over the members that count, and how far the largest is above it."""
     low = torch.where(counted, values, torch.inf).amin(dim=0)
     high = torch.where(counted, values, -torch.inf).amax(dim=0)
-    some = counted.any(dim=0)
-    return torch.where(some, low, 0.0), torch.where(some, high - low, 0.0)
+    any_counts = counted.any(dim=0)
+    return torch.where(any_counts, low, 0.0), torch.where(any_counts, high - low, 0.0)
 
 
 def _shared(first: Tensor, count: int) -> Tensor:

@@ -146,7 +146,7 @@ class Method(ABC):
 
     @cached_property
     def known(self) -> Calibration | None:
-        """What is known of the model in-domain, if its file says so."""
+        """The calibration of the model, if its file has one."""
         return calibration_of(unwrap(self.model))
 
     @property
@@ -205,7 +205,7 @@ class Method(ABC):
                 raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles as model and settings; twins are made anew where it arrives."""
+        """Copies and pickles hold the model and the settings; twins are built again."""
         settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         return _rebuild, (type(self), settings)  # arguments, which deepcopy copies
 
@@ -265,7 +265,7 @@ class Method(ABC):
         )
 
     def _weighed(self, members: Members, logits: Tensor, scores: Tensor, usable: Tensor) -> Tensor:
-        """The members' weights ``(K, N)``; one that does not count has none."""
+        """The members' weights ``(K, N)``, 0 for those that are not usable."""
         if members.weights is not None:
             return members.weights
         trained, masked = self._trained(members.lambdas), torch.where(usable, scores, torch.inf)

@@ -130,7 +130,9 @@ class GradientMethod(Method):
                 optimiser.step()
             with torch.no_grad():
                 logits = episode.forward(at)
-            if not logits.isfinite().all():  # the steps went too far, or the image is beyond hope
+            if (
+                not logits.isfinite().all()
+            ):  # the steps went too far, or no logits of this image are finite
                 raise NoUpdate("unstable-update")
         except NoUpdate as reason:
             with torch.no_grad():

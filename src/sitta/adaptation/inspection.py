@@ -54,8 +54,8 @@ def inspect(model: nn.Module) -> Inspection:
     problems = {name: kind.problem(layers) for name, kind in methods().items()}
     hints = []
     if measurable := calibrated_layers(model):
-        known = calibration_of(unwrap(model))
-        if known is not None and known.statistics:
+        calibration = calibration_of(unwrap(model))
+        if calibration is not None and calibration.statistics:
             problems["adapt"] = ""
         hints.append(
             f"Experimental: {len(measurable)} layers keep no statistics. sitta calibrate measures "

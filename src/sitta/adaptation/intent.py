@@ -84,7 +84,7 @@ class InTEnt(GridMethod):
 
     @property
     def needs_own_passes(self) -> bool:
-        """Whether the members' logits alone do not give the strategy's scores."""
+        """Whether the strategy's scores need more than the members' logits."""
         return STRATEGIES[self.strategy].needs_own_passes
 
     @property

@@ -83,7 +83,7 @@ class MEMO(GradientMethod):
 
     @classmethod
     def problem(cls, census: Census, needs: Needs | None = None) -> str:
-        """Any model will do that has something to learn."""
+        """Any model with parameters will do."""
         return "" if census.parameters else "it has no parameters"
 
     def _names(self, episode: Episode) -> list[str]:

@@ -45,7 +45,7 @@ class SAR(GradientMethod):
     Example:
         >>> import sitta, torch
         >>> model = sitta.models.UNet(channels=4, multipliers=(1, 2))
-        >>> SAR(model)(torch.rand(1, 16, 16)).notes  # an untrained net is sure of nothing
+        >>> SAR(model)(torch.rand(1, 16, 16)).notes  # an untrained network has no reliable pixel
         ('no-foreground', 'no-reliable-pixel')
     """
 

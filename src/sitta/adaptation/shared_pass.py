@@ -1,4 +1,4 @@
-"""Several methods from one pass: what only integrates members shares the members."""
+"""Several methods from one pass: those that only integrate members share them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sitta.prediction.prediction import Prediction, RawPrediction
 
 
 def shares(method: Method) -> TypeGuard[GridMethod]:
-    """Whether a method asks nothing of the network but its members under captured statistics."""
+    """Whether a method needs only members under captured statistics."""
     if not isinstance(method, GridMethod) or method.needs_own_passes or method.source_statistics:
         return False
     return method.statistics == "captured"

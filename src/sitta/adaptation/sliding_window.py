@@ -22,7 +22,7 @@ from sitta.prediction.geometry import ImageGeometry
 from sitta.prediction.prediction import Prediction, RawPrediction
 
 Predict = Callable[[Any], Prediction]
-Windowed: TypeAlias = GridMethod | Adapt  # what windows go together with
+Windowed: TypeAlias = GridMethod | Adapt  # methods that can go window by window
 
 
 def windowed(

@@ -14,6 +14,7 @@ from sitta.core.integration import STRATEGIES
 
 COLUMNS = ("method", "lam", "strategy", "members", "settings")  # in rows, on disk
 MEMBERS = 6  # of InTEnt at its default step
+IN_LAYER = (("statistics", "in-layer"),)  # settings of what mixes in each layer
 ORACLE = "oracle"  # the best lambda of each image, chosen by the ground truth
 SETTING = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
 HINDSIGHT = {ORACLE: "Oracle lambda", "fixed": "Best fixed lambda (hindsight)"}

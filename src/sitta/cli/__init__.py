@@ -6,7 +6,10 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -47,8 +50,45 @@ def group(help: str, example: str, **more: Any) -> typer.Typer:
 
 
 def command(within: typer.Typer, example: str) -> Callable[[Function], Function]:
-    """Register a function as a command, whose help ends with an example."""
-    return within.command(cls=_Command, epilog=f"Example: {example}")
+    """Register a function as a command, whose help ends with an example.
+
+    A parameter that is a dataclass, such as ``options.Reading``, stands for an option per field.
+    """
+
+    def register(function: Function) -> Function:
+        within.command(cls=_Command, epilog=f"Example: {example}")(_flat(function))
+        return function
+
+    return register
+
+
+def _flat(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with the fields of its dataclasses as parameters, as typer wants them."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    if not groups:
+        return function
+    parameters: list[Parameter] = []
+    for name, parameter in signature(function).parameters.items():
+        if name in groups:
+            types = get_type_hints(groups[name], include_extras=True)
+            parameters += [
+                parameter.replace(name=f.name, default=f.default, annotation=types[f.name])
+                for f in fields(groups[name])
+            ]
+        else:
+            only = Parameter.KEYWORD_ONLY
+            parameters.append(parameter.replace(kind=only, annotation=hints[name]))
+
+    @wraps(function)
+    def run(**given: Any) -> Any:
+        for name, kind in groups.items():
+            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
+        return function(**given)
+
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
 
 
 app = group(

@@ -15,6 +15,7 @@ from sitta.cli.show import print_json, print_table, progress, say
 @command(app, "sitta calibrate chest-mcu --images data/images --masks data/masks -o model.toml")
 def calibrate(
     model: o.Model,
+    *,
     images: Annotated[Path, typer.Option(help="Folder of in-domain images; 100 are enough.")],
     masks: Annotated[
         Path | None, typer.Option(help="Folder of masks with the same names; optional.")
@@ -26,16 +27,8 @@ def calibrate(
         bool, typer.Option("--public", help="Public images: keep mean shapes of few subjects.")
     ] = False,
     weights: o.Weights = None,
-    output: o.Reading = None,
-    activation: o.Activation = None,
-    threshold: o.Threshold = None,
-    size: o.Size = None,
-    fit: o.Fit = None,
-    spacing: o.Spacing = None,
-    channels: o.Channels = None,
-    scale: o.Scale = None,
-    plane: o.Plane = None,
-    dims: o.Dims = None,
+    reading: o.Reading,
+    preprocessing: o.Preprocessing,
     overwrite: o.Overwrite = False,
     threads: o.Threads = None,
     as_json: o.AsJson = False,
@@ -56,17 +49,15 @@ def calibrate(
     if out.exists() and not overwrite:
         raise InvalidSetting(f"{out} is there already.", fix="another -o, or --overwrite")
     use_threads(threads)
-    changes = o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims)
-    reading = o.reading(output, activation, threshold)
     profile = replace(find_profile(model, weights), calibration=None)  # one of other weights
-    loaded = load_profile(model, profile, changes, reading=reading)
+    loaded = load_profile(model, profile, preprocessing.changes, reading=reading.changes)
     if isinstance(loaded.model, Graph):
         raise UnsupportedModel(
             "A graph cannot be calibrated.", fix="calibrate the model, then export it"
         )
 
-    def meet(found: Any) -> None:
-        for warning in first_contact(loaded, found[:1].numpy(), loaded.profile.window):
+    def meet(images: Any) -> None:
+        for warning in first_contact(loaded, images[:1].numpy(), loaded.profile.window):
             say(f"warning: {warning}", err=True)
 
     journal = out.with_name(f"{out.stem}.calibration.partial")

@@ -16,13 +16,12 @@ from sitta.cli.show import print_json, say
 def export(
     model: o.Model,
     out: Annotated[Path, typer.Argument(help="The .onnx file to write.")],
+    *,
     strategy: o.Strategy = None,
     step: o.Step = None,
     lambdas: Annotated[o.Text, o.option(o.METHOD, "Lambdas in place of the grid: 1,0.5,0.")] = None,
     settings: o.Settings = None,
-    output: o.Reading = None,
-    activation: o.Activation = None,
-    threshold: o.Threshold = None,
+    reading: o.Reading,
     weights: o.Weights = None,
     multiple: Annotated[
         o.Whole,
@@ -31,13 +30,7 @@ def export(
     classes: Annotated[
         o.Text, o.option(o.PRE, "Class names, separated by commas, background first.")
     ] = None,
-    size: o.Size = None,
-    fit: o.Fit = None,
-    spacing: o.Spacing = None,
-    channels: o.Channels = None,
-    scale: o.Scale = None,
-    plane: o.Plane = None,
-    dims: o.Dims = None,
+    preprocessing: o.Preprocessing,
     target: Annotated[
         str, typer.Option(help="cpu: rewrite wide convolutions, faster on CPUs; any: leave them.")
     ] = "cpu",
@@ -60,15 +53,14 @@ def export(
     chosen = o.method_settings("intent", words, strategy=strategy, step=step)
     if is_graph(model):
         raise InvalidSetting(f"{model} is a graph already.", fix="give what it was exported from")
-    changes = o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims)
-    loaded = load_model(model, weights, changes, reading=o.reading(output, activation, threshold))
+    loaded = load_model(model, weights, preprocessing.changes, reading=reading.changes)
     done = export_onnx(
         loaded.model,  # type: ignore[arg-type]  # no graph, as seen above
         out,
         card={"classes": ["background", *loaded.classes]},  # usual names: they need not fit
         preprocess=loaded.preprocess,
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
-        channels=loaded.preprocess.channels if channels else None,
+        channels=loaded.preprocess.channels if preprocessing.channels else None,
         multiple=multiple,
         target=target,
         overwrite=overwrite,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from sitta.errors import InvalidSetting
 
-PRE = "Preprocessing (by default that of the model)"
+PRE = "Preprocessing (by default that of the model or task)"
 METHOD, OUTPUT, MACHINE = "Method", "Output", "Machine"
 ACCESS = "Who may use it"
 Text = str | None
@@ -53,25 +54,14 @@ Settings = Annotated[
     list[str] | None, option(METHOD, "Any setting of the method.", "--set", metavar="NAME=VALUE")
 ]
 READ = "Output of the network (by default as in the profile)"
-Reading = Annotated[
-    Text, option(READ, "Key or index, if the network returns several outputs.", "--output")
-]
+Output = Annotated[Text, option(READ, "Key or index, if the network returns several outputs.")]
 Activation = Annotated[
     Text, option(READ, "logits, sigmoid, softmax, probabilities or probabilities-sigmoid.")
 ]
-Threshold = Annotated[
-    Text, option(READ, "Probability above which a pixel counts: 0.4, or 0.4,0.6 for two classes.")
-]
-Size = Annotated[Text, option(PRE, "Size of the input, such as 128x128.")]
-Fit = Annotated[Text, option(PRE, "How images get that size: resize, crop or none.")]
-Spacing = Annotated[Text, option(PRE, "Resample to this pixel size in mm: 0.5x0.5.")]
-Channels = Annotated[Whole, option(PRE, "1 (grey) or 3 (colour).")]
 SCALES = (
     "min-max, z-score, percentile, divide, standardise, window, none; with settings in quotes: "
+    "'window bounds=-160,240'."
 )
-Scale = Annotated[Text, option(PRE, SCALES + "'window bounds=-160,240'.")]
-Plane = Annotated[Text, option(PRE, "Slices of a volume: axial, coronal or sagittal.")]
-Dims = Annotated[Whole, option(PRE, "2 (images and slices) or 3 (volumes).")]
 Host = Annotated[str, option(ACCESS, "Address to listen on; any but loopback needs --token.")]
 Port = Annotated[int, option(ACCESS, "Port; 0 takes a free one.", min=0, max=65535)]
 Token = Annotated[Text, option(ACCESS, "Secret that clients must send.", envvar="SITTA_TOKEN")]
@@ -85,35 +75,59 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def preprocess_changes(
-    size: Text, fit: Text, spacing: Text, channels: Whole, scale: Text, plane: Text, dims: Whole
-) -> dict[str, Any]:
-    """The settings of ``Preprocess`` that were given."""
-    changes = given(size=numbers(size, int), fit=fit, spacing=numbers(spacing, float))
-    changes |= given(channels=channels, plane=plane, dims=dims)
-    changes |= {} if scale is None else scaling(scale)
-    return {"size": None, **changes} if fit == "none" else changes
+@dataclass(frozen=True)
+class Preprocessing:
+    """What goes before a model's preprocessing."""
+
+    size: Annotated[Text, option(PRE, "Size of the input, such as 128x128.")] = None
+    fit: Annotated[Text, option(PRE, "How images get that size: resize, crop or none.")] = None
+    spacing: Annotated[Text, option(PRE, "Resample to this pixel size in mm: 0.5x0.5.")] = None
+    channels: Annotated[Whole, option(PRE, "1 (grey) or 3 (colour).")] = None
+    scale: Annotated[Text, option(PRE, SCALES)] = None
+    plane: Annotated[Text, option(PRE, "Slices of a volume: axial, coronal or sagittal.")] = None
+    dims: Annotated[Whole, option(PRE, "2 (images and slices) or 3 (volumes).")] = None
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The settings of ``Preprocess`` that were given."""
+        sides = {"size": numbers(self.size, int), "spacing": numbers(self.spacing, float)}
+        changes = given(**sides, fit=self.fit, channels=self.channels)
+        changes |= given(plane=self.plane, dims=self.dims)
+        changes |= {} if self.scale is None else scaling(self.scale)
+        return {"size": None, **changes} if self.fit == "none" else changes
 
 
-def reading(output: Text, activation: Text, threshold: Text) -> dict[str, Any]:
-    """How the output of the network is read, as far as that was given."""
-    try:
-        cuts = tuple(map(float, comma_separated(threshold or "")))
-    except ValueError:
-        raise InvalidSetting(
-            "A threshold is a number.",
-            allowed="0.4, or 0.4,0.6 for two classes",
-            got=str(threshold),
-        ) from None
-    told = given(output=key_or_index(output), activation=activation)
-    return {**told, "thresholds": cuts} if cuts else told
+@dataclass(frozen=True)
+class Reading:
+    """What goes before how the output of a network is read."""
+
+    output: Output = None
+    activation: Activation = None
+    threshold: Annotated[
+        Text,
+        option(READ, "Probability above which a pixel counts: 0.4, or 0.4,0.6 for two classes."),
+    ] = None
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """How the output is read, as far as that was given."""
+        try:
+            cuts = tuple(map(float, comma_separated(self.threshold or "")))
+        except ValueError:
+            raise InvalidSetting(
+                "A threshold is a number.",
+                allowed="0.4, or 0.4,0.6 for two classes",
+                got=str(self.threshold),
+            ) from None
+        told = given(output=key_or_index(self.output), activation=self.activation)
+        return {**told, "thresholds": cuts} if cuts else told
 
 
 def replacing(
-    weights: Path | None, changes: dict[str, Any], reading: dict[str, Any]
+    weights: Path | None, preprocessing: Preprocessing, reading: Reading
 ) -> dict[str, Any]:
     """What goes before a profile, as keywords of ``load_model``; empty if nothing does."""
-    told = {"changes": changes, "reading": reading}
+    told = {"changes": preprocessing.changes, "reading": reading.changes}
     return given(weights=weights) | {name: value for name, value in told.items() if value}
 
 

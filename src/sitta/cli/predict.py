@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def predict(
     model: o.Model,
     inputs: Annotated[list[str], typer.Argument(help="Files, folders or quoted patterns.")],
+    *,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for masks, tables and the report.")
     ],
@@ -34,19 +35,11 @@ def predict(
         o.Text, o.option(o.METHOD, "With --window: statistics of the volume (default) or window.")
     ] = None,
     weights: o.Weights = None,
-    output: o.Reading = None,
-    activation: o.Activation = None,
-    threshold: o.Threshold = None,
-    size: o.Size = None,
-    fit: o.Fit = None,
-    spacing: o.Spacing = None,
+    reading: o.Reading,
+    preprocessing: o.Preprocessing,
     pixel_size: Annotated[
         o.Text, o.option(o.PRE, "Pixel size in mm of files that do not state it: 0.5x0.5.")
     ] = None,
-    channels: o.Channels = None,
-    scale: o.Scale = None,
-    plane: o.Plane = None,
-    dims: o.Dims = None,
     invert: Annotated[
         bool, o.option(o.PRE, "Invert the grey values before the model sees them.", "--invert")
     ] = False,
@@ -112,7 +105,7 @@ def predict(
             method,
             chosen,
             None if weights is None else str(weights),
-            o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims),
+            preprocessing.changes,
             save=o.comma_separated(save),
             device=device,
             window=o.numbers(window, int),
@@ -122,7 +115,7 @@ def predict(
             invert=invert,
             rotate=rotate,
             min_dice=min_dice,
-            **o.reading(output, activation, threshold),
+            **reading.changes,
             **more,
         )
         how: dict[str, Any] = {"overwrite": overwrite, "cluster": ray, "workers": workers}

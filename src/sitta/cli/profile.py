@@ -23,6 +23,7 @@ File = Annotated[str, typer.Argument(help="A profile, such as model.toml.")]
 @command(profiles, "sitta profile new net.py:build --weights net.safetensors -o net.toml")
 def new(
     factory: Annotated[str, typer.Argument(help="file.py:function or package.module:function.")],
+    *,
     weights: o.Weights = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path(
         "model.toml"
@@ -33,18 +34,12 @@ def new(
             metavar="NAME=VALUE", help="Argument of the factory, such as width=32; repeatable."
         ),
     ] = None,
-    output: o.Reading = None,
+    output: o.Output = None,
     activation: o.Activation = None,
     classes: Annotated[
         o.Text, o.option(o.READ, "Names with commas, without the background.")
     ] = None,
-    size: o.Size = None,
-    fit: o.Fit = None,
-    spacing: o.Spacing = None,
-    channels: o.Channels = None,
-    scale: o.Scale = None,
-    plane: o.Plane = None,
-    dims: o.Dims = None,
+    preprocessing: o.Preprocessing,
     overwrite: o.Overwrite = False,
 ) -> None:
     """Write a commented draft; Sitta runs the network on noise to fill it in."""
@@ -61,13 +56,17 @@ def new(
             allowed="file.py:function or package.module:function",
             got=factory,
         )
-    told: dict[str, Any] = o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims)
     chosen = o.key_or_index(output)
     arguments = o.factory_arguments(argument or [])
     profile = replace(find_profile(factory, weights), arguments=arguments)
     loaded = load_profile(factory, profile)
-    seen = look(loaded.model, channels, chosen)  # type: ignore[arg-type]  # a factory has no graph
-    said = {**told, "output": chosen, "activation": activation, "arguments": arguments}
+    seen = look(loaded.model, preprocessing.channels, chosen)  # type: ignore[arg-type]  # a factory has no graph
+    said: dict[str, Any] = {
+        **preprocessing.changes,
+        "output": chosen,
+        "activation": activation,
+        "arguments": arguments,
+    }
     said["classes"] = None if classes is None else o.comma_separated(classes)
     home = out.absolute().parent
     text = draft(seen, _beside(factory, home), weights=_relative(weights, home), said=said)

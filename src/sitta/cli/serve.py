@@ -25,6 +25,7 @@ def serve(
             help="Names, profiles, checkpoints, .onnx or package:factory; by default the zoo.",
         ),
     ] = None,
+    *,
     host: o.Host = o.LOOPBACK,
     port: o.Port = 8642,
     token: o.Token = None,
@@ -49,16 +50,8 @@ def serve(
     keep: Annotated[int, option(LIMITS, "MB of results to keep.", min=1)] = 2048,
     keep_minutes: Annotated[float, option(LIMITS, "Minutes to keep a result.", min=0.01)] = 60.0,
     weights: o.Weights = None,
-    output: o.Reading = None,
-    activation: o.Activation = None,
-    threshold: o.Threshold = None,
-    size: o.Size = None,
-    fit: o.Fit = None,
-    spacing: o.Spacing = None,
-    channels: o.Channels = None,
-    scale: o.Scale = None,
-    plane: o.Plane = None,
-    dims: o.Dims = None,
+    reading: o.Reading,
+    preprocessing: o.Preprocessing,
 ) -> None:
     """Serve a page to drop images on and a REST interface, on this machine."""
     from sitta.errors import MissingExtra
@@ -84,7 +77,5 @@ def serve(
         memory_bytes=memory * MB,
     )
     guard = Guard(host, token or None, insecure, frozenset(n.lower() for n in allow_host or []))
-    changes = o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims)
-    reading = o.reading(output, activation, threshold)
-    given = o.replacing(weights, changes, reading)
+    given = o.replacing(weights, preprocessing, reading)
     run(models or [], guard, port, limits, workers, threads, typer.echo, session, given)

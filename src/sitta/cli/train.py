@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +22,7 @@ STOPPED = "{} of {} epochs done; run the same command with --resume to continue.
 
 @command(app, "sitta train --data ROOT --task chest --source mcu --recipe fast")
 def train(
+    *,
     data: Annotated[Path, option(DATA, "Root: ROOT/<task>/<domain>/{images,masks}.")],
     task: Annotated[str, option(DATA, "Task, such as chest.")],
     source: Annotated[str, option(DATA, "The domain to train on, such as mcu.")],
@@ -30,13 +31,7 @@ def train(
     classes: Annotated[
         str, option(DATA, "Names of the foreground classes, separated by commas.")
     ] = "foreground",
-    size: Annotated[Text, option(DATA, "Sides of the input, such as 128x128.")] = None,
-    fit: Annotated[Text, option(DATA, "How images get that size: resize, crop or none.")] = None,
-    spacing: Annotated[Text, option(DATA, "Pixel size in mm, such as 0.5x0.5.")] = None,
-    channels: Annotated[Whole, option(DATA, "1 (grey) or 3 (colour).")] = None,
-    plane: Annotated[Text, option(DATA, "Slices of a volume: axial, coronal or sagittal.")] = None,
-    scale: Annotated[Text, option(DATA, o.SCALES + "'window bounds=-160,240'.")] = None,
-    dims: Annotated[Whole, option(DATA, "2 (images and slices) or 3 (volumes).")] = None,
+    preprocessing: o.Preprocessing,
     preset: Annotated[str, option(NET, "compact, compact3d, paper or reference.")] = "compact",
     recipe: Annotated[str, option(RECIPE, "paper, or fast for machines without a GPU.")] = "paper",
     rate: Annotated[Real, option(RECIPE, "Learning rate; the peak rate with one-cycle.")] = None,
@@ -70,12 +65,12 @@ def train(
     changes = o.given(rate=rate, schedule=schedule, batch=batch, epochs=epochs, steps=steps)
     changes |= o.given(momentum=momentum, bce=bce, dice=dice, validation=validation)
     changes |= o.given(patience=patience, augment=augment, seed=seed)
-    dims = 3 if dims is None and preset == "compact3d" else dims
+    if preprocessing.dims is None and preset == "compact3d":
+        preprocessing = replace(preprocessing, dims=3)
     if patience == 0:
         changes["patience"] = None
     if epochs is not None and steps is None:
         changes["steps"] = None
-    wanted = o.preprocess_changes(size, fit, spacing, channels, scale, plane, dims)
     epoch = [0, 0]  # the last one that is done, and of how many
     with stoppable(lambda: STOPPED.format(*epoch)):
         from sitta._util.threads import use_threads
@@ -86,12 +81,12 @@ def train(
 
         use_threads(threads)
         usual = TASKS.get(task, Preprocess()).as_dict()
-        if dims == 3:  # a task's size and spacing are those of slices
+        if preprocessing.dims == 3:  # a task's size and spacing are those of slices
             usual |= {"size": (64, 128, 128), "spacing": None}
         job = Job(
             find_domain(data, task, source, masks),
             Recipe.named(recipe, **changes),
-            Preprocess(**{**usual, **wanted}),
+            Preprocess(**{**usual, **preprocessing.changes}),
             preset,
             o.comma_separated(classes),
             note,

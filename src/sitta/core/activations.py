@@ -1,4 +1,4 @@
-"""What a network may return, by the names that users give it. Needs no torch."""
+"""Names of the activations that a network may return. Needs no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is made of, as far as adaptation is concerned."""
+"""The census of a model: normalisation layers, spatial rank, channels, parameters."""
 
 from __future__ import annotations
 

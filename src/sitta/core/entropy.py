@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from sitta.errors import InvalidSetting
 
 Activation = Literal["sigmoid", "softmax"]
-LARGE = 1 << 22  # values from which on temporaries of all members at once are too dear
+LARGE = 1 << 22  # values: above, temporaries of all members at once take too much memory
 
 
 def in_parts(measure: Callable[[Tensor], Tensor], members: Tensor) -> Tensor:

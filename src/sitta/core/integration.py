@@ -129,7 +129,7 @@ def are_usable(logits: Tensor, scores: Tensor) -> Tensor:
 
 
 def without_unusable(logits: Tensor, scores: Tensor, usable: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits and scores that say nothing where a member is not usable."""
+    """Logits and scores with neutral values for members that are not usable."""
     shape = (*usable.shape, *[1] * (logits.dim() - 2))
     return torch.where(usable.view(shape), logits, 0.0), torch.where(usable, scores, 1.0)
 

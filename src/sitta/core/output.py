@@ -15,7 +15,7 @@ from sitta.errors import InvalidSetting
 
 @runtime_checkable
 class Described(Protocol):
-    """A profile, as far as the output of its network is concerned."""
+    """The part of a profile that describes the output of the network."""
 
     output: Any
     activation: str | None

@@ -1,3 +1,3 @@
-"""Below which differences are rounding. Nothing here needs torch."""
+"""Tolerances: smaller differences are rounding. Nothing here needs torch."""
 
-FLAT = 1e-6  # bits: the range of the members' scores under which all of them count alike
+FLAT = 1e-6  # bits: members whose scores differ by less have equal weights

@@ -104,7 +104,7 @@ def _require_copyable(root: nn.Module) -> None:
 
 
 def _memo(root: nn.Module) -> dict[int, Any]:
-    """What deepcopy shall not copy: parameters and running statistics (computed tensors: once)."""
+    """The memo of deepcopy: shared parameters and running statistics, and clones of the rest."""
     running = (t for _, layer, a in norm_layers(root) if a.mixes for t in a.buffers(layer))
     shared: dict[int, Any] = {id(t): t for t in chain(root.parameters(), running)}
     for module in root.modules():
@@ -141,7 +141,7 @@ class Twin:
 
     @property
     def notes(self) -> set[str]:
-        """What the layers had to say about the passes since the last refresh."""
+        """Codes of the notes that layers raised since the last refresh."""
         return self._mixing.notes
 
     @property
@@ -282,16 +282,10 @@ def _describe(raw: Any) -> str:
 
 
 class Twins:
-    """A pool of twins of one model, each used by one thread at a time."""
+    """A pool of twins of one model, each used by one thread at a time; arguments as of ``Twin``."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        output: Output = None,
-        accelerate: bool = True,
-        sources: Mapping[str, Pair] | None = None,
-    ) -> None:
-        self._new = partial(Twin, model, output, accelerate, sources)
+    def __init__(self, model: nn.Module, *more: Any) -> None:
+        self._new = partial(Twin, model, *more)
         self._free: deque[Twin] = deque([self._new()])
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""From what a user hands over to a batch of images that the model can take."""
+"""Validate the input of a user and turn it into a batch that the model takes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _tensor(image: Any) -> Tensor:
 
 
 def explain(error: Exception, images: Tensor) -> None:
-    """Say what is known of why the model failed on these images: raise, or add a note."""
+    """Explain why the model failed on these images: raise an error, or add a note."""
     channels = images.shape[1]
     said = re.search(r"to have (\d+) channels, but got (\d+) channels", str(error))
     if said and int(said[2]) == channels:

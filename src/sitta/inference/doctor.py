@@ -46,7 +46,7 @@ class Diagnosis:
     @property
     def healthy(self) -> bool:
         """Whether there is no problem; advice may be left."""
-        return all(found.severity != PROBLEM for found in self.findings)
+        return all(finding.severity != PROBLEM for finding in self.findings)
 
 
 def diagnose() -> Diagnosis:
@@ -123,8 +123,8 @@ def _memory() -> dict[str, float]:
     with suppress(ImportError):
         import psutil
 
-        found = psutil.virtual_memory()
-        return {"total": round(found.total / 1e9, 1), "free": round(found.available / 1e9, 1)}
+        memory = psutil.virtual_memory()
+        return {"total": round(memory.total / 1e9, 1), "free": round(memory.available / 1e9, 1)}
     return {}
 
 
@@ -171,11 +171,11 @@ def _zoo(findings: list[Finding]) -> list[dict[str, str]]:
 
     told = []
     try:
-        found = entries()
+        listed = entries()
     except (SittaError, OSError, ImportError) as error:
         findings.append(_sick(error))
         return []
-    for entry in found:
+    for entry in listed:
         problem = ""
         try:
             verify(entry)

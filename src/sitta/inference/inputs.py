@@ -61,8 +61,10 @@ def find_inputs(given: Sequence[str | Path], out: Path) -> list[InputFile]:
             paths.update(dict.fromkeys(inputs))
             homes.append(path.parent if path in inputs else path)
     if not paths:
+        places = ", ".join(f"'{place}'" for place in given)
         raise InvalidSetting(
-            f"There is no image in {', '.join(map(str, given))}.", allowed=", ".join(suffixes())
+            f"There is no image in {places}.",
+            allowed=", ".join(suffixes()),
         )
     return _named(sorted(paths), Path(os.path.commonpath(homes)))
 

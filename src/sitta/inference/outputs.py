@@ -139,8 +139,8 @@ def summary_csv(records: Sequence[Mapping[str, Any]]) -> str:
 def origin(folder: Path, name: str) -> dict[str, Any] | None:
     """The record of an input of this name, or the claim of a run that was stopped."""
     path = record_path(folder, name)
-    found = (_kept(place) for place in (path, path.with_suffix(CLAIM)))
-    return next((kept for kept in found if kept is not None), None)
+    claims = (_kept(place) for place in (path, path.with_suffix(CLAIM)))
+    return next((claim for claim in claims if claim is not None), None)
 
 
 def _kept(path: Path) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ def titled(
     image = "film" if classes and FILMS.issuperset(classes) else "image"
     single = sum(count == 1 for count in counts)
     kind = image if single == len(counts) else "file" if single else "volume"
-    found = ", ".join(classes[:3])
+    objects = ", ".join(classes[:3])
     things = f"{len(counts)} {kind}{'' if len(counts) == 1 else 's'}"
     by = [*sorted(set(models)), *sorted({method_title(name) for name in methods})]
-    return f"{found[:1].upper()}{found[1:]} in {things}, {', '.join(by)}"
+    return f"{objects[:1].upper()}{objects[1:]} in {things}, {', '.join(by)}"

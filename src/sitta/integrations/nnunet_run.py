@@ -171,16 +171,16 @@ class Cases:
                 f"There is no case in {', '.join(map(str, given))}.",
                 allowed=f"files that end with {self.trained.ending}",
             )
-        found = [self._case(name, cases[name]) for name in sorted(cases)]
+        listed = [self._case(name, cases[name]) for name in sorted(cases)]
         first: dict[str, str] = {}
-        for case in found:
+        for case in listed:
             if (other := first.setdefault(alike(case.output), case.name)) != case.name:
                 raise InvalidSetting(
                     "Two cases have names that some file systems take for one.",
                     got=f"{other} and {case.name}",
                     fix="rename one, or predict them into folders of their own",
                 )
-        return found
+        return listed
 
     def _listed(self, item: Path) -> list[Path]:
         ending = self.trained.ending

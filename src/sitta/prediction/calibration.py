@@ -139,7 +139,7 @@ def calibration_of(model: Any) -> Calibration | None:
 
 
 def without_calibration(model: Any) -> Any:
-    """The same model as if it had none, so that one of another version can be made anew."""
+    """The model without its calibration, so that a new one can be made."""
     plain, table = copy(model), getattr(model, "card", None)
     profile: Any = getattr(model, "profile", None)
     if isinstance(table, Mapping):

@@ -91,7 +91,7 @@ def to_csv(decisions: Iterable[Decision]) -> str:
 
 
 def from_csv(text: str) -> list[Decision]:
-    """The decisions of such a text, which another program may have saved anew.
+    """The decisions in the text of ``decisions.csv``, also after a spreadsheet has saved it.
 
     Raises:
         InvalidSetting: A column is missing, or a value is none that ``Decision`` takes.

@@ -111,8 +111,8 @@ class DiceModel:
             n: Curve.from_dict(values["curves"][n]) for n in EVIDENCE if n in values["curves"]
         }
         weights = {n: float(w) for n, w in values["weights"].items()}
-        known = bool(weights) and weights.keys() <= curves.keys()
-        if not known or not all(0 <= w <= 1e6 for w in weights.values()):  # NaN is not
+        matched = bool(weights) and weights.keys() <= curves.keys()
+        if not matched or not all(0 <= w <= 1e6 for w in weights.values()):  # NaN is not
             raise InvalidSetting(
                 "The weights of the expected Dice are damaged.", got=shown(weights)
             )

@@ -101,7 +101,7 @@ def _finding(record: PredictionRecord) -> Array:
 
 def _any_finds(record: PredictionRecord) -> Array:
     """Images in which a member finds foreground, ``(N,)``."""
-    # Members that agree on everything are as empty as the mask that they make.
+    # Without their maps: an empty mask of members that all agree means that all are empty.
     unknown = np.isnan(record.areas).any(axis=0)
     return np.where(unknown, record.computed["agreement"] < 1, _finding(record).any(axis=0))
 
@@ -281,7 +281,7 @@ def _range(entropies: Array, usable: Array) -> Array:
 
 
 def urgency(noted: Iterable[str]) -> int:
-    """How urgent the gravest of these codes is: 0 information, 1 check, 2 stop."""
+    """The highest severity of these codes: 0 information, 1 check, 2 stop."""
     return max((URGENCY[note(code).severity] for code in noted), default=0)
 
 

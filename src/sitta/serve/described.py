@@ -64,13 +64,13 @@ def _ways(image: Image, placement: InverseTransform) -> list[tuple[str, str]] | 
     affine, turn = image.geometry.affine, placement.orientation
     if affine is None:
         return None
-    found: list[tuple[str, str]] = []
+    ends_of_axes: list[tuple[str, str]] = []
     for side in range(3):
         way = np.asarray(affine)[:3, turn.axes[side]] * (-1 if side in turn.flips else 1)
         at = int(np.abs(way).argmax())
         ends = "LPI"[at], "RAS"[at]
-        found.append(ends if way[at] > 0 else ends[::-1])
-    return found
+        ends_of_axes.append(ends if way[at] > 0 else ends[::-1])
+    return ends_of_axes
 
 
 def intensity(image: Array) -> dict[str, Any]:

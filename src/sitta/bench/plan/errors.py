@@ -1,4 +1,4 @@
-"""Mistakes in a plan, in our own words."""
+"""Messages for mistakes in a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a plan is: models, cells, images and forward passes, before anything runs."""
+"""The size of a plan before it runs: models, cells, images and forward passes."""
 
 from __future__ import annotations
 

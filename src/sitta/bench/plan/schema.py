@@ -25,7 +25,7 @@ from sitta.training import Job as TrainingJob
 from sitta.training import Recipe
 
 LAMBDAS = (1.0, 0.8, 0.6, 0.5, 0.4, 0.2, 0.0)
-MANY = 1_000_000_000  # images: as good as all
+MANY = 1_000_000_000  # images: no limit in practice
 TOLERANCE = 2.0  # pixels of the network's input: a boundary that near counts as right
 
 T = TypeVar("T")

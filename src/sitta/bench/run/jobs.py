@@ -1,4 +1,4 @@
-"""One job of a benchmark: whether it is left to do, and doing it."""
+"""One job of a benchmark: its state, and running it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of results: what is done, what is under way, what failed. Whole at any moment."""
+"""A folder of results: which jobs are done, running and failed. Consistent at any moment."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Results:
         texts = {"settings.json": json.dumps(fixed, indent=2) + "\n", "work.json": listed + "\n"}
         for name, text in {**texts, "plan.toml": plan.text}.items():
             with atomic_write(self.folder / name) as draft:
-                draft.write_text(text)
+                draft.write_text(text, encoding="utf-8")
 
     def status(self) -> pd.DataFrame:
         """How much of the last run is done, a row for each task, repeat and kind of job."""
@@ -85,7 +85,7 @@ class Results:
         return self.folder / "cells" / f"{cell}.csv"
 
     def files(self, job: Job) -> list[Path]:
-        """What a job leaves."""
+        """The files that a job writes."""
         return [self.cell(cell) for cell in job.cells] or [self.checkpoint(job.model)]
 
     def write(self, cell: Cell, table: pd.DataFrame) -> None:
@@ -99,7 +99,7 @@ class Results:
         return [cell for cell in job.cells if not self.cell(cell).exists()]
 
     def done(self, job: Job) -> bool:
-        """Whether nothing is left of it."""
+        """Whether a job is finished."""
         return all(path.exists() for path in self.files(job))
 
     def ready(self, job: Job) -> bool:
@@ -113,7 +113,7 @@ class Results:
     def fail(self, job: Job, text: str) -> None:
         """Record that it could not be done, and why."""
         with atomic_write(self._failure(job)) as draft:
-            draft.write_text(text)
+            draft.write_text(text, encoding="utf-8")
 
     def failed(self, job: Job) -> bool:
         """Whether that was recorded."""
@@ -124,7 +124,7 @@ class Results:
         reasons = {}
         for file in sorted((self.folder / "failed").glob(FAILURES)):
             with suppress(FileNotFoundError):  # another run has just forgiven it
-                reasons[file.stem] = file.read_text()
+                reasons[file.stem] = file.read_text(encoding="utf-8")
         return reasons
 
     def forgive(self) -> None:

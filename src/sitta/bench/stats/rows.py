@@ -64,9 +64,10 @@ def cells(path: Path) -> list[Path]:
 def collected(path: Path) -> Path:
     """The one file of rows that were collected: this one, or that in this folder."""
     file = path / "rows.csv.gz" if path.is_dir() else path
-    if path.is_dir() and not file.is_file():
-        allowed = "the folder of a benchmark run, or its rows.csv.gz"
-        raise SittaError(f"{path} holds no results.", allowed=allowed)
+    if not file.is_file():
+        missing = f"There is no file or folder '{path}'."
+        what = f"{path} holds no results." if path.is_dir() else missing
+        raise SittaError(what, allowed="the folder of a benchmark run, or its rows.csv.gz")
     return file
 
 

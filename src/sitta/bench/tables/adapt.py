@@ -15,12 +15,11 @@ from sitta.bench.tables.differences import COUNTS, DIFFERENCE, SHARES
 from sitta.bench.tables.grid_data import best_fixed, follow
 from sitta.bench.tables.table import PRECISE, Column, Row, Table, table, tabulate
 from sitta.bench.tables.table_data import TableData
-from sitta.bench.variant import Variant
+from sitta.bench.variant import IN_LAYER, Variant
 
 TWO, ALL = 2, 7  # members of Adapt that run where two are enough, and elsewhere
 SHORT = "two-members-agree"
 NAMES = ["adapt", "other"]
-IN_LAYER = (("statistics", "in-layer"),)
 HOME, ABROAD = "in-domain", "cross-domain"
 
 
@@ -58,7 +57,7 @@ def _compared(selection: TableData, method: Variant, kind: str) -> Iterator[Row]
 
 
 def _others(part: TableData, wide: pd.DataFrame, own: str) -> Iterator[tuple[str, pd.Series]]:
-    """What Adapt is held against: each with a column of scores."""
+    """The rivals of Adapt by name, each with its scores."""
     named = {"unadapted": part.source, "InTEnt": part.intent}
     for name, variant in named.items():
         if variant is not None:

@@ -1,4 +1,4 @@
-"""What stands below a table. The texts are in ``captions.toml``."""
+"""Captions of tables. The texts are in ``captions.toml``."""
 
 from __future__ import annotations
 

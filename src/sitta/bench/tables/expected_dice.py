@@ -1,4 +1,4 @@
-"""What the expected Dice is worth: ranks, intervals and flags against the true Dice."""
+"""How well the expected Dice tells the true Dice: ranks, intervals and flags."""
 
 from __future__ import annotations
 

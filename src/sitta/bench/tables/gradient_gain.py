@@ -11,9 +11,7 @@ from sitta.bench.tables.captions import caption
 from sitta.bench.tables.differences import SHARES
 from sitta.bench.tables.table import SIGNED_PRECISE, Column, Row, Table, table, tabulate
 from sitta.bench.tables.table_data import TableData
-from sitta.bench.variant import Variant
-
-IN_LAYER = (("statistics", "in-layer"),)  # as these methods mix, each layer what it receives
+from sitta.bench.variant import IN_LAYER, Variant
 
 
 @table("steps", "What gradient steps add", order=7)

@@ -46,7 +46,7 @@ def bundled(names: Sequence[str]) -> Markup:
     parts = [Markup("const sitta = {};\n")] if names else []
     for name in names:
         text = (SHARED / f"{name}.js").read_text(encoding="utf-8")
-        exported = ", ".join(found[1] for found in _EXPORT.findall(text))
+        exported = ", ".join(export[1] for export in _EXPORT.findall(text))
         text = _IMPORT.sub(
             lambda m: f"const {{ {m[1].replace(' as ', ': ')} }} = sitta.{m[2]};", text
         )
