@@ -21,6 +21,7 @@ from sitta.inference.demo import MODEL, SITES, dice
 from sitta.prediction.prediction import Prediction
 
 SEED = 6  # of the scenes
+SCANNERS = {"cedar": "bright, washed out", "fir": "uneven brightness", "rowan": "old, dark, noisy"}
 OUT = Path(__file__).parents[1] / "docs" / "images" / "hero.png"
 TRUTH, BEFORE, AFTER = "#ffffff", "#ff7b4a", "#35d0ff"  # apart for colour-blind readers too
 SIDE, GAP = 2.6, 0.2  # inches: of an image, and between two
@@ -67,21 +68,22 @@ def place(figure: Figure, column: int, bottom: float, height: float) -> Any:
 
 def picture(shown: list[tuple[str, Tensor, Prediction]]) -> Figure:
     """A column for each scene: before, after, and what Sitta says of it."""
-    figure = Figure(figsize=(GAP + len(shown) * (SIDE + GAP), 2 * SIDE + 3.0))
+    figure = Figure(figsize=(GAP + len(shown) * (SIDE + GAP), 2 * SIDE + 2.95))
     for n, (site, truth, p) in enumerate(shown):
-        before, after = place(figure, n, SIDE + 2.1, SIDE), place(figure, n, 1.75, SIDE)
+        before, after = place(figure, n, SIDE + 2.25, SIDE), place(figure, n, 1.9, SIDE)
         rows = ((before, "Before", p.source_mask, BEFORE), (after, "After", p.mask, AFTER))
         for ax, name, mask, colour in rows:
             outlined(ax, p.image[0], truth, mask, colour)
             score = float(dice(mask[None], truth[None]))
             ax.set_title(f"{name}: Dice {score:.2f}", fontsize=13, fontweight="bold")
             ax.spines[:].set_visible(False)
-        about = "Scanner: " + phantom.SITES[site].about.replace(": ", ", ")
+        about = "Scanner: " + SCANNERS[site]
         before.text(0.5, 1.15, about, transform=before.transAxes, ha="center", va="bottom")
-        gauge(place(figure, n, 0.85, 0.3), p, float(dice(p.mask[None], truth[None])))
+        gauge(place(figure, n, 1.0, 0.3), p, float(dice(p.mask[None], truth[None])))
     figure.supxlabel(
-        "White dashes: true outline.   Blue bar: expected Dice with its 80 % interval,\n"
-        "computed without the truth.   Black dot: Dice with the truth.",
+        "White dashes: true outline.   Orange: model as trained.   Blue: after Sitta.\n"
+        "Dice: overlap with the true outline, 1 is perfect.   Black dot: Dice after Sitta.\n"
+        "Bar: expected Dice with its 80 % interval, computed without the true outline.",
         fontsize=10,
         y=0.01,
     )

@@ -39,5 +39,17 @@ def test_every_task_has_its_row(plot):
     figure = plot.picture(table)
     labels = [tick.get_text() for tick in figure.axes[-1].get_yticklabels()]
     tasks = set(table.loc[table["domain"] == "cross-domain", "task"]) - {OVER_TASKS}
-    assert set(labels) == tasks
+    assert set(labels) == {plot.TASKS[task] for task in tasks}
+    above, below = figure.axes[:2]
+    assert above.get_xlim() == below.get_xlim(), "a member's Dice stands above its weights"
     assert plot.OUT.read_text().lstrip().startswith("<?xml")
+
+
+def test_the_best_fixed_lambda_is_the_better_of_both_ways_to_mix(plot):
+    table = pd.read_csv(plot.TABLE)
+    found = table[(table["domain"] == "cross-domain") & table["against"].isin(plot.FIXED)]
+    behind = set(found.loc[found["difference"] < 0, "task"]) - {OVER_TASKS}
+    lines = {line.get_label(): line.get_xdata() for line in plot.picture(table).axes[-1].lines}
+    leads = lines["best fixed lambda, from labels"] > lines["Adapt"]
+    shown = [task for task in plot.TASKS if task in set(found["task"])][::-1]
+    assert {task for task, lead in zip(shown, leads, strict=True) if lead} == behind

@@ -20,12 +20,14 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from sitta.data import phantom
 from tests.data import distributions
 from tests.docs.blocks import PAGES, ROOT, SHELL, blocks, is_static
 from tests.docs.warm import command
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 END = "--- end of a command ---"
+SERVERS = ("sitta serve", "sitta review")
 PORT = "8642"  # of the documentation; servers of tests take one that is free
 
 
@@ -37,7 +39,17 @@ def shell(page):
     return [block for block in blocks(page) if block.language in SHELL]
 
 
-RUN = [page for page in PAGES if any(b.marker != "not run" for b in shell(page))]
+def is_program(block):
+    """Python that is no doctest: pytest leaves it out."""
+    return block.language == "python" and ">>>" not in block.text
+
+
+def runnable(page):
+    """All blocks that run in the folder of a page, in order."""
+    return [b for b in blocks(page) if b.language in SHELL or is_program(b)]
+
+
+RUN = [page for page in PAGES if any(b.marker != "not run" for b in runnable(page))]
 SLOW = [page for page in PAGES if any(b.marker == "slow" for b in shell(page))]
 
 
@@ -62,7 +74,7 @@ class Folder:
     def run(self, block):
         """Run the commands of a block in one shell, and compare what they print."""
         commands = [pair for pair in block.commands if not is_static(pair[0])]
-        servers = [line for line, _ in commands if line.startswith("sitta serve")]
+        servers = [line for line, _ in commands if line.startswith(SERVERS)]
         plain = [pair for pair in commands if pair[0] not in servers]
         if plain:
             printed = self.script([line for line, _ in plain])
@@ -72,6 +84,20 @@ class Folder:
             exports = [f"{line}\n" for line, _ in plain if line.startswith("export ")]
             self.servers.close()
             self.servers.enter_context(self.server("".join(exports), line))
+
+    def program(self, block):
+        """Run a block of Python as a program."""
+        text = block.text.replace(PORT, str(self.port))
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            cwd=self.place,
+            env={**self.variables, "PYTHONPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=280,
+        )
+        assert done.returncode == 0, f"{text}\n{done.stderr}"
 
     def script(self, lines):
         """Output of each line of a script that stops at the first error."""
@@ -102,7 +128,8 @@ class Folder:
                 stderr=log,
             )
             try:
-                wait_until_healthy(process, self.port, self.place / "server.log")
+                page = "" if line.startswith("sitta review") else "healthz"
+                wait_until_there(process, f"{self.port}/{page}", self.place / "server.log")
                 yield
             finally:
                 process.send_signal(signal.SIGTERM)
@@ -133,7 +160,21 @@ def saved(place):
     (place / "model.toml").write_text(texts["toml"])
 
 
+def scanned(place):
+    """A volume to send to the service."""
+    phantom.write(place, "birch", 1, (16, 16, 8))
+    (place / "phantom/birch/images/scene-0000.nii.gz").rename(place / "scan.nii.gz")
+
+
+def published(place):
+    """The results that come with a clone."""
+    (place / "docs").mkdir()
+    (place / "docs" / "results").symlink_to(ROOT / "docs" / "results")
+
+
 PREPARED = {
+    "docs/how-to/serve.md": scanned,
+    "docs/how-to/benchmark.md": published,
     "docs/how-to/prepare-data.md": unpacked,
     "docs/how-to/adapt-your-model.md": saved,
 }
@@ -149,11 +190,11 @@ def free_port():
         return found.getsockname()[1]
 
 
-def wait_until_healthy(process, port, log):
+def wait_until_there(process, page, log):
     for _ in range(240):
         assert process.poll() is None, log.read_text()
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{page}", timeout=5) as answer:
                 assert answer.status == 200
                 return
         except OSError:
@@ -175,10 +216,10 @@ def run_page(page, place, path, slow):
     folder = Folder(place, path)
     PREPARED.get(relative(page), lambda place: None)(place)
     with folder.servers:
-        for block in shell(page):
+        for block in runnable(page):
             if block.marker == "" or (slow and block.marker == "slow"):
                 try:
-                    folder.run(block)
+                    (folder.program if is_program(block) else folder.run)(block)
                 except AssertionError as failed:
                     raise AssertionError(f"{relative(page)}:{block.line}: {failed}") from None
 

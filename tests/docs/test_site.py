@@ -55,12 +55,25 @@ def test_a_reader_finds_the_way_and_no_other_server_is_asked(site, chromium):
         tab.goto(home)
         tab.wait_for_url("**/docs/index.html")
         assert sitta.__version__ in tab.title()
+        assert_fits_a_phone(tab)
         walk(tab)
         look_up(tab)
         context.close()
     assert errors == []
     assert len(asked) > 20
     assert [url for url in asked if not url.startswith((home, "data:"))] == []
+
+
+def assert_fits_a_phone(tab):
+    """Nothing is cut off, and the heading is not broken in a word."""
+    size = tab.viewport_size
+    tab.set_viewport_size({"width": 390, "height": 844})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    box, line = tab.locator("article h1").evaluate(
+        "h => [h.clientHeight, parseFloat(getComputedStyle(h).fontSize)]"
+    )
+    assert box < 2 * line
+    tab.set_viewport_size(size)
 
 
 def walk(tab):
@@ -71,7 +84,7 @@ def walk(tab):
     assert_readable(tab)
     sidebar.get_by_role("link", name="Gallery", exact=True).click()
     pictures = tab.locator("article img")
-    assert pictures.count() >= 5
+    eventually(tab, lambda: pictures.count() >= 5)
     shown = "images => images.every(i => i.complete && i.naturalWidth > 200)"
     eventually(tab, lambda: pictures.evaluate_all(shown))
     assert all(pictures.evaluate_all("images => images.map(i => i.alt.length > 20)"))

@@ -23,7 +23,7 @@ bench = group(
 app.add_typer(bench, name="bench")
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan (TOML); see docs/how-to/benchmark.md.")]
-Data = Annotated[Path | None, typer.Option(help="Root of the images, in place of the plan's.")]
+Data = Annotated[Path | None, typer.Option(help="Root of the images; by default that of the plan.")]
 SEVERAL = "may be given several times."
 Repeats = Annotated[list[int] | None, typer.Option(help=f"Only this repeat, from 0; {SEVERAL}")]
 Tasks = Annotated[list[str] | None, typer.Option(help=f"Only this task; {SEVERAL}")]
@@ -37,7 +37,7 @@ def plan(
     task: Tasks = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a plan and show what it comes to, without running anything."""
+    """Check a plan and show its jobs and their cost, without running anything."""
     from sitta.bench.plan.cells import select
     from sitta.bench.plan.estimate import estimate
     from sitta.bench.plan.load import read_plan
@@ -47,7 +47,7 @@ def plan(
     if as_json:
         say(costs.to_json(orient="records"))
         return
-    _print(costs, "What the plan comes to")
+    _print(costs, "Jobs of the plan")
     say(
         f"{costs['cells'].sum()} cells; about {costs['passes'].sum():,} forward passes of one "
         "image besides training (a backward pass counted as two)."
@@ -57,16 +57,18 @@ def plan(
 @command(bench, "sitta bench run plan.toml --out results")
 def run(
     plan: PlanFile,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder; goes on with what is there.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Results folder; an existing run resumes.")
+    ],
     data: Data = None,
     repeat: Repeats = None,
     task: Tasks = None,
-    workers: Annotated[int, option(MACHINE, "Processes.", min=1)] = os.cpu_count() or 1,
+    workers: Annotated[int, option(MACHINE, "Worker processes.", min=1)] = os.cpu_count() or 1,
     threads: FewThreads = 1,
     ray: Ray = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train and evaluate all that is not done yet. May be stopped and started at any time."""
+    """Train and evaluate what is not done yet. Stop and resume at any time."""
     with progress("benchmark", silent=as_json, lines=True) as watch:
         from sitta.bench.plan.load import read_plan
         from sitta.bench.run.scheduler import run as start
@@ -90,7 +92,7 @@ def run(
 def status(
     results: Annotated[Path, typer.Argument(help="Folder of a run.")], as_json: AsJson = False
 ) -> None:
-    """What is done, what is under way, what failed."""
+    """Show which jobs are done, running and failed."""
     from sitta.bench.run.results import Results
 
     run = Results(results)

@@ -29,18 +29,22 @@ def table(
     results: Where,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Kinds, or single tables such as trust-finding. All if none is named."),
+        typer.Argument(
+            help="Kinds of tables, or single ones such as trust-finding; by default all."
+        ),
     ] = None,
     form: Annotated[
         str, typer.Option("--format", help="terminal, csv, markdown or latex.")
     ] = "terminal",
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="A file each, in here; CSV if --format names no other."),
+        typer.Option(
+            "--out", "-o", help="Folder for one file per table; CSV unless --format says otherwise."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tables: overall, members, classes, methods, splits, paired, hurts, trust, and more."""
+    """Print tables: overall, members, classes, methods, splits, paired, hurts, trust, and more."""
     from sitta._util.names import unknown_name
     from sitta.bench.stats.rows import load
     from sitta.bench.tables import build
@@ -109,11 +113,13 @@ def _text(table: Table, form: str) -> str:
 @command(bench, "sitta bench figure results lambda --out figures")
 def figure(
     results: Where,
-    names: Annotated[list[str] | None, typer.Argument(help="All if none is named.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Figures; by default all.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")] = Path("figures"),
-    form: Annotated[str, typer.Option("--format", help="svg, png or pdf, with commas.")] = "svg",
+    form: Annotated[
+        str, typer.Option("--format", help="svg, png or pdf, separated by commas.")
+    ] = "svg",
 ) -> None:
-    """Figures: overall, lambda, change, trust, sweep, members."""
+    """Draw figures: overall, lambda, change, trust, sweep, members."""
     from sitta.bench.figures import save
     from sitta.bench.stats.rows import load
 
@@ -129,7 +135,7 @@ def report(
     results: Where,
     out: Annotated[Path, typer.Option("--out", "-o", help="One HTML file.")] = Path("bench.html"),
 ) -> None:
-    """One self-contained page of all tables and figures."""
+    """Write all tables and figures on one self-contained page."""
     from sitta.bench.figures import render
     from sitta.bench.publish.findings import findings
     from sitta.bench.publish.page import write
@@ -170,10 +176,10 @@ def collect(
         list[Path], typer.Argument(help="Folders of runs of one plan, or their rows.csv.gz.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")],
-    limit: Annotated[float, typer.Option(min=0, help="MB that rows.csv.gz may have.")] = 8.0,
+    limit: Annotated[float, typer.Option(min=0, help="Largest rows.csv.gz, in MB.")] = 8.0,
     overwrite: Overwrite = False,
 ) -> None:
-    """Files to publish: rows without names of files, means of splits, tables and figures."""
+    """Write files to publish: rows without file names, means of splits, tables, figures."""
     from sitta.bench.figures import save
     from sitta.bench.publish.collect import Part, contradictions, merge, require_all_kept
     from sitta.bench.publish.collect import collect as gather
@@ -204,7 +210,7 @@ def collect(
 @command(bench, "sitta bench publish results --zoo zoo")
 def publish(
     results: Annotated[Path, typer.Argument(help="Folder of a run.")],
-    zoo: Annotated[Path, typer.Option(help="The zoo.")] = Path("zoo"),
+    zoo: Annotated[Path, typer.Option(help="Folder of the zoo.")] = Path("zoo"),
 ) -> None:
     """Put the plain models of the first repeat into the zoo, with cards and checksums."""
     from sitta.bench.publish.zoo import publish as put

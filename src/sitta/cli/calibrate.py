@@ -18,13 +18,13 @@ def calibrate(
     *,
     images: Annotated[Path, typer.Option(help="Folder of in-domain images; 100 are enough.")],
     masks: Annotated[
-        Path | None, typer.Option(help="Their masks, of the same names; optional.")
+        Path | None, typer.Option(help="Folder of masks with the same names; optional.")
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The profile to write, and a .json beside it.")
     ] = Path("model.toml"),
     public: Annotated[
-        bool, typer.Option("--public", help="The images are public: keep means of few subjects.")
+        bool, typer.Option("--public", help="Public images: keep mean shapes of few subjects.")
     ] = False,
     weights: o.Weights = None,
     reading: o.Reading,
@@ -37,9 +37,9 @@ def calibrate(
     threads: o.Threads = None,
     as_json: o.AsJson = False,
 ) -> None:
-    """Look at in-domain images once: for Adapt, expected Dice and the input check.
+    """Learn from in-domain images, for the expected Dice, Adapt and the input check.
 
-    A calibration that was stopped goes on where it was.
+    If it was stopped, run the same command again to resume.
     """
     from dataclasses import replace
 

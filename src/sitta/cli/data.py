@@ -20,7 +20,7 @@ app.add_typer(data, name="data")
 
 Root = Annotated[Path, typer.Argument(help="ROOT/<task>/<domain>/{images,masks}.")]
 Masks = Annotated[str, typer.Option(help="Folder of the masks, beside images.")]
-Task = Annotated[str | None, typer.Option(help="This task alone.")]
+Task = Annotated[str | None, typer.Option(help="Only this task.")]
 
 
 @command(data, "sitta data check ROOT --task chest")
@@ -28,7 +28,9 @@ def check(
     root: Root,
     task: Task = None,
     masks: Masks = "masks",
-    classes: Annotated[int, typer.Option(min=2, help="Values of a mask, 0 included.")] = 2,
+    classes: Annotated[
+        int, typer.Option(min=2, help="Number of values of a mask, 0 included.")
+    ] = 2,
     as_json: AsJson = False,
 ) -> None:
     """Read everything and report pairs, sizes, types, mask fraction, subjects and problems."""
@@ -97,10 +99,10 @@ def prepare(
 @command(data, "sitta data phantom ROOT --sites alder,cedar --images 4")
 def phantom(
     out: Annotated[Path, typer.Argument(help="The root to write to.")],
-    sites: Annotated[str, typer.Option(help="With commas; all by default.")] = "",
+    sites: Annotated[str, typer.Option(help="Sites, separated by commas; by default all.")] = "",
     images: Annotated[int, typer.Option(min=1, help="Images of each site.")] = 24,
     size: Annotated[str, typer.Option(help="Two or three sides, such as 128x128.")] = "128x128",
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, other scenes.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the scenes.")] = 0,
 ) -> None:
     """Write phantom sites: the same drawn anatomy, seen by different scanners."""
     from sitta.data import phantom as drawing

@@ -15,22 +15,24 @@ from sitta.cli.show import print_json, say
 @command(app, "sitta export chest-mcu chest-mcu.onnx")
 def export(
     model: o.Model,
-    out: Annotated[Path, typer.Argument(help="The file to write, .onnx.")],
+    out: Annotated[Path, typer.Argument(help="The .onnx file to write.")],
     *,
     strategy: o.Strategy = None,
     step: o.Step = None,
-    lambdas: Annotated[o.Text, o.option(o.METHOD, "In place of the grid, such as 1,0.5,0.")] = None,
+    lambdas: Annotated[o.Text, o.option(o.METHOD, "Lambdas in place of the grid: 1,0.5,0.")] = None,
     settings: o.Settings = None,
     reading: o.Reading,
     weights: o.Weights = None,
     multiple: Annotated[
         o.Whole,
-        typer.Option(min=1, help="Sides must be multiples of this; tried out if not given."),
+        typer.Option(min=1, help="Sides must be multiples of this; by default Sitta finds it."),
     ] = None,
-    classes: Annotated[o.Text, o.option(o.PRE, "Names with commas, background first.")] = None,
+    classes: Annotated[
+        o.Text, o.option(o.PRE, "Class names, separated by commas, background first.")
+    ] = None,
     preprocessing: o.Preprocessing,
     target: Annotated[
-        str, typer.Option(help="cpu: wide convolutions with fewer products; any: as they are.")
+        str, typer.Option(help="cpu: rewrite wide convolutions, faster on CPUs; any: leave them.")
     ] = "cpu",
     winograd: Annotated[bool | None, typer.Option("--winograd/--no-winograd", hidden=True)] = None,
     overwrite: o.Overwrite = False,

@@ -23,12 +23,12 @@ def inspect(
     model: Model,
     weights: Weights = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the calibration: mean image and shapes, shifts.")
+        Path | None, typer.Option(help="Draw the calibration: mean image, shapes and shifts.")
     ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """What a model is made of, what it takes, and which methods apply to it."""
+    """Show the layers of a model, the input it takes, and the methods that apply."""
     from sitta.data.scaling import SETTINGS
     from sitta.inference import load_model
     from sitta.prediction.calibration import calibration_of

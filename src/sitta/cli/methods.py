@@ -16,7 +16,7 @@ def methods(
     name: Annotated[str | None, typer.Argument(help="Show the settings of this method.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the methods: what they do, what they need and what they cost."""
+    """List the methods: what they do, what they need of the model, what they cost."""
     import sitta
     from sitta._util.names import unknown_name
 

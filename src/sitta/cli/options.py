@@ -11,7 +11,7 @@ import typer
 
 from sitta.errors import InvalidSetting
 
-PRE = "Preprocessing (of the model or task, unless given here)"
+PRE = "Preprocessing (by default that of the model or task)"
 METHOD, OUTPUT, MACHINE = "Method", "Output", "Machine"
 ACCESS = "Who may use it"
 Text = str | None
@@ -38,22 +38,23 @@ Model = Annotated[
         autocompletion=_models,
     ),
 ]
-Weights = Annotated[Path | None, option(PRE, "Of a factory: .safetensors or .pt.")]
+Weights = Annotated[Path | None, option(PRE, "Weights of a factory: .safetensors or .pt.")]
 AsJson = Annotated[bool, option(OUTPUT, "Print JSON.", "--json")]
-Overwrite = Annotated[bool, option(OUTPUT, "Replace what is there.", "--overwrite")]
+Overwrite = Annotated[bool, option(OUTPUT, "Replace existing results.", "--overwrite")]
 THREADS = "Threads of each process; "
-Threads = Annotated[Whole, option(MACHINE, THREADS + "all cores if not given.", min=1)]
-FewThreads = Annotated[int, option(MACHINE, THREADS + "more change the last digits.", min=1)]
+Threads = Annotated[Whole, option(MACHINE, THREADS + "by default all cores.", min=1)]
+FewThreads = Annotated[
+    int, option(MACHINE, THREADS + "more than one may change the last digits.", min=1)
+]
 Device = Annotated[str, option(MACHINE, "auto, cpu, cuda or mps.")]
-Ray = Annotated[Text, option(MACHINE, "A Ray cluster: its address, auto, or local.")]
-Strategy = Annotated[Text, option(METHOD, "Of intent: how members are weighted.")]
-Step = Annotated[Real, option(METHOD, "Of intent: grid step.")]
+Ray = Annotated[Text, option(MACHINE, "Address of a Ray cluster, auto, or local.")]
+Strategy = Annotated[Text, option(METHOD, "For intent: how members are weighted.")]
+Step = Annotated[Real, option(METHOD, "For intent: step of the lambda grid.")]
 Settings = Annotated[
     list[str] | None, option(METHOD, "Any setting of the method.", "--set", metavar="NAME=VALUE")
 ]
-READ = "Output of the network (of the profile, unless given here)"
-READ = "Output of the network (of the profile, unless given here)"
-Output = Annotated[Text, option(READ, "Key or index, if it returns several.")]
+READ = "Output of the network (by default as in the profile)"
+Output = Annotated[Text, option(READ, "Key or index, if the network returns several outputs.")]
 Activation = Annotated[
     Text, option(READ, "logits, sigmoid, softmax, probabilities or probabilities-sigmoid.")
 ]
@@ -61,11 +62,11 @@ SCALES = (
     "min-max, z-score, percentile, divide, standardise, window, none; with settings in quotes: "
     "'window bounds=-160,240'."
 )
-Host = Annotated[str, option(ACCESS, "Address; others than loopback need --token.")]
-Port = Annotated[int, option(ACCESS, "0: any.", min=0, max=65535)]
-Token = Annotated[Text, option(ACCESS, "Clients must send it.", envvar="SITTA_TOKEN")]
-Insecure = Annotated[bool, option(ACCESS, "Serve the network without a token.", "--insecure")]
-AllowHost = Annotated[list[str] | None, option(ACCESS, "A proxy's name in front of loopback.")]
+Host = Annotated[str, option(ACCESS, "Address to listen on; any but loopback needs --token.")]
+Port = Annotated[int, option(ACCESS, "Port; 0 takes a free one.", min=0, max=65535)]
+Token = Annotated[Text, option(ACCESS, "Secret that clients must send.", envvar="SITTA_TOKEN")]
+Insecure = Annotated[bool, option(ACCESS, "Allow other machines without a token.", "--insecure")]
+AllowHost = Annotated[list[str] | None, option(ACCESS, "Host name of a reverse proxy in front.")]
 LOOPBACK = "127.0.0.1"
 
 
@@ -78,13 +79,13 @@ def given(**options: Any) -> dict[str, Any]:
 class Preprocessing:
     """What goes before a model's preprocessing."""
 
-    size: Annotated[Text, option(PRE, "Such as 128x128.")] = None
-    fit: Annotated[Text, option(PRE, "resize, crop, none.")] = None
-    spacing: Annotated[Text, option(PRE, "Resample to this, in mm: 0.5x0.5.")] = None
-    channels: Annotated[Whole, option(PRE, "1 or 3.")] = None
+    size: Annotated[Text, option(PRE, "Size of the input, such as 128x128.")] = None
+    fit: Annotated[Text, option(PRE, "How images get that size: resize, crop or none.")] = None
+    spacing: Annotated[Text, option(PRE, "Resample to this pixel size in mm: 0.5x0.5.")] = None
+    channels: Annotated[Whole, option(PRE, "1 (grey) or 3 (colour).")] = None
     scale: Annotated[Text, option(PRE, SCALES)] = None
-    plane: Annotated[Text, option(PRE, "Of a volume: axial, coronal, sagittal.")] = None
-    dims: Annotated[Whole, option(PRE, "2 or 3.")] = None
+    plane: Annotated[Text, option(PRE, "Slices of a volume: axial, coronal or sagittal.")] = None
+    dims: Annotated[Whole, option(PRE, "2 (images and slices) or 3 (volumes).")] = None
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -102,7 +103,10 @@ class Reading:
 
     output: Output = None
     activation: Activation = None
-    threshold: Annotated[Text, option(READ, "Of each class: 0.4, or 0.4,0.6 for two.")] = None
+    threshold: Annotated[
+        Text,
+        option(READ, "Probability above which a pixel counts: 0.4, or 0.4,0.6 for two classes."),
+    ] = None
 
     @property
     def changes(self) -> dict[str, Any]:

@@ -19,41 +19,53 @@ if TYPE_CHECKING:
 @command(app, "sitta predict chest-mcu scans/ --out predictions")
 def predict(
     model: o.Model,
-    inputs: Annotated[list[str], typer.Argument(help="Files, folders, patterns.")],
+    inputs: Annotated[list[str], typer.Argument(help="Files, folders or quoted patterns.")],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for all that is written.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for masks, tables and the report.")
+    ],
     method: Annotated[
-        o.Text, o.option(o.METHOD, "adapt (usual), intent, source, ...: sitta methods.")
+        o.Text, o.option(o.METHOD, "adapt (default), intent, source, ...; see sitta methods.")
     ] = None,
     strategy: o.Strategy = None,
     step: o.Step = None,
     settings: o.Settings = None,
     window: Annotated[o.Text, o.option(o.METHOD, "Sides of a sliding window.")] = None,
     statistics: Annotated[
-        o.Text, o.option(o.METHOD, "Of windows: volume (usual) or window.")
+        o.Text, o.option(o.METHOD, "With --window: statistics of the volume (default) or window.")
     ] = None,
     weights: o.Weights = None,
     reading: o.Reading,
     preprocessing: o.Preprocessing,
     pixel_size: Annotated[
-        o.Text, o.option(o.PRE, "mm, for files that do not say: 0.5x0.5.")
+        o.Text, o.option(o.PRE, "Pixel size in mm of files that do not state it: 0.5x0.5.")
     ] = None,
     invert: Annotated[
-        bool, o.option(o.PRE, "Invert grey values, if images look inverted.", "--invert")
+        bool, o.option(o.PRE, "Invert the grey values before the model sees them.", "--invert")
     ] = False,
     rotate: Annotated[
-        int, o.option(o.PRE, "Turn slices clockwise for the model: 90, 180, 270.")
+        int, o.option(o.PRE, "Rotate images clockwise for the model: 90, 180 or 270.")
     ] = 0,
     min_dice: Annotated[
-        o.Real, o.option(o.OUTPUT, "Flag masks that may have a lower Dice; 0.8, or as calibrated.")
+        o.Real, o.option(o.OUTPUT, "Flag masks that may be below this Dice; 0.8, or as calibrated.")
     ] = None,
-    save: Annotated[str, o.option(o.OUTPUT, "probability,uncertainty,members")] = "",
+    save: Annotated[
+        str, o.option(o.OUTPUT, "Also write maps: probability,uncertainty,members.")
+    ] = "",
     keep_header: Annotated[
-        bool, o.option(o.OUTPUT, "NIfTI masks keep the image's free text.", "--keep-header")
+        bool,
+        o.option(
+            o.OUTPUT,
+            "Keep the free text of NIfTI headers, which may name a patient.",
+            "--keep-header",
+        ),
     ] = False,
-    folds: Annotated[o.Text, o.option(o.PRE, "Of nnU-Net: 0,1; all that are there.")] = None,
+    folds: Annotated[
+        o.Text, o.option(o.PRE, "For nnU-Net: folds such as 0,1; by default all.")
+    ] = None,
     trust_checkpoint: Annotated[
-        bool, o.option(o.PRE, "Of nnU-Net: unpickle its checkpoints.", "--trust-checkpoint")
+        bool,
+        o.option(o.PRE, "For nnU-Net: allow unpickling its checkpoints.", "--trust-checkpoint"),
     ] = False,
     calibration: Annotated[
         Path | None, o.option(o.PRE, "Of one fold of nnU-Net, by sitta calibrate.")
@@ -64,17 +76,19 @@ def predict(
     threads: o.Threads = None,
     batch: Annotated[
         o.Whole,
-        o.option(o.MACHINE, "Files of equal size in one pass: 1 on a CPU, 8 on a GPU.", min=1),
+        o.option(
+            o.MACHINE, "Files of equal size per pass; by default 1 on a CPU, 8 on a GPU.", min=1
+        ),
     ] = None,
     file_timeout: Annotated[
-        o.Real, o.option(o.MACHINE, "Seconds to read one file: 120; 0 is no limit.", min=0)
+        o.Real, o.option(o.MACHINE, "Seconds to read one file; default 120, 0 is no limit.", min=0)
     ] = None,
     ray: o.Ray = None,
     workers: Annotated[
-        o.Whole, o.option(o.MACHINE, "With --ray: processes; one per core if not given.", min=1)
+        o.Whole, o.option(o.MACHINE, "With --ray: processes; by default one per core.", min=1)
     ] = None,
 ) -> None:
-    """Adapt a model to every image by itself: masks, trust scores and a report."""
+    """Adapt a model to each image separately; write masks, trust scores and a report."""
     with progress("predicting", silent=as_json) as watch:
         from sitta.adaptation import DEFAULT
         from sitta.inference import Request

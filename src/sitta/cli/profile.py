@@ -30,7 +30,9 @@ def new(
     ),
     argument: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Of the factory, such as width=32; repeatable."),
+        typer.Option(
+            metavar="NAME=VALUE", help="Argument of the factory, such as width=32; repeatable."
+        ),
     ] = None,
     output: o.Output = None,
     activation: o.Activation = None,
@@ -40,7 +42,7 @@ def new(
     preprocessing: o.Preprocessing,
     overwrite: o.Overwrite = False,
 ) -> None:
-    """Write a commented first draft, from what the network shows."""
+    """Write a commented draft; Sitta runs the network on noise to fill it in."""
     from sitta._util.files import atomic_write, require_free
     from sitta.errors import InvalidSetting
     from sitta.inference.draft import draft, look, require_readable
@@ -91,11 +93,11 @@ def _beside(factory: str, home: Path) -> str:
 def check(
     file: File,
     image: Annotated[
-        Path | None, typer.Argument(help="One that it was trained on, or alike.")
+        Path | None, typer.Argument(help="An image that it was trained on, or one like it.")
     ] = None,
     as_json: o.AsJson = False,
 ) -> None:
-    """Load the model, take one image all the way, and say what is wrong or what was found."""
+    """Load the model, predict one image, and report what is wrong or what was found."""
     from sitta.inference import checkup
 
     findings = checkup.check(file, image)
@@ -112,7 +114,7 @@ def check(
 
 @command(profiles, "sitta profile show chest-mcu")
 def show(model: o.Model, as_json: o.AsJson = False) -> None:
-    """The whole profile of any model, as a file would have it."""
+    """Print the complete profile of any model."""
     from sitta._util.plain import plain
     from sitta.inference.loading import load_model
     from sitta.models.profile.writing import text

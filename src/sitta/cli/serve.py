@@ -22,7 +22,7 @@ def serve(
         list[str] | None,
         typer.Argument(
             metavar="[MODEL]...",
-            help="Names, profiles, checkpoints, .onnx, package:factory. All of the zoo if none.",
+            help="Names, profiles, checkpoints, .onnx or package:factory; by default the zoo.",
         ),
     ] = None,
     *,
@@ -32,24 +32,28 @@ def serve(
     insecure: o.Insecure = False,
     allow_host: o.AllowHost = None,
     session: Annotated[
-        Path | None, option(OUTPUT, "Folder that keeps images, masks and decisions.")
+        Path | None, option(OUTPUT, "Folder in which images, masks and decisions are kept.")
     ] = None,
-    workers: Annotated[int, option(MACHINE, "Processes.", min=1, max=64)] = 1,
+    workers: Annotated[int, option(MACHINE, "Worker processes.", min=1, max=64)] = 1,
     threads: Threads = None,
-    max_upload: Annotated[int, option(LIMITS, "MB of an upload.", min=1)] = 256,
-    max_pixels: Annotated[int, option(LIMITS, "Of all slices together.", min=1)] = 2**25,
-    max_slices: Annotated[int, option(LIMITS, "Of a volume.", min=1)] = 512,
-    max_files: Annotated[int, option(LIMITS, "Of a DICOM series.", min=1)] = 512,
-    time_limit: Annotated[float, option(LIMITS, "Seconds for an image.", min=0.1)] = 120.0,
-    queue: Annotated[int, option(LIMITS, "Requests that wait.", min=0)] = 16,
-    memory: Annotated[int, option(LIMITS, "MB a worker may add.", min=64)] = 4096,
-    keep: Annotated[int, option(LIMITS, "MB of results.", min=1)] = 2048,
-    keep_minutes: Annotated[float, option(LIMITS, "Age of a result.", min=0.01)] = 60.0,
+    max_upload: Annotated[int, option(LIMITS, "Largest upload, in MB.", min=1)] = 256,
+    max_pixels: Annotated[
+        int, option(LIMITS, "Most pixels of an image, all slices together.", min=1)
+    ] = 2**25,
+    max_slices: Annotated[int, option(LIMITS, "Most slices of a volume.", min=1)] = 512,
+    max_files: Annotated[int, option(LIMITS, "Most files of a DICOM series.", min=1)] = 512,
+    time_limit: Annotated[float, option(LIMITS, "Seconds per image.", min=0.1)] = 120.0,
+    queue: Annotated[int, option(LIMITS, "Most waiting requests.", min=0)] = 16,
+    memory: Annotated[
+        int, option(LIMITS, "MB that a worker may add to its models.", min=64)
+    ] = 4096,
+    keep: Annotated[int, option(LIMITS, "MB of results to keep.", min=1)] = 2048,
+    keep_minutes: Annotated[float, option(LIMITS, "Minutes to keep a result.", min=0.01)] = 60.0,
     weights: o.Weights = None,
     reading: o.Reading,
     preprocessing: o.Preprocessing,
 ) -> None:
-    """A page to drop images on, and a REST service, on this machine."""
+    """Serve a page to drop images on and a REST interface, on this machine."""
     from sitta.errors import MissingExtra
 
     try:

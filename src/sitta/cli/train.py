@@ -17,42 +17,48 @@ if TYPE_CHECKING:
     from sitta.training.run_folder import Epoch
 
 DATA, NET, RECIPE, RUN = "Data", "Network", "Recipe (paper, unless said otherwise)", "Run"
-STOPPED = "{} of {} epochs done; the same command with --resume goes on from the last saved state."
+STOPPED = "{} of {} epochs done; run the same command with --resume to continue."
 
 
 @command(app, "sitta train --data ROOT --task chest --source mcu --recipe fast")
 def train(
     *,
     data: Annotated[Path, option(DATA, "Root: ROOT/<task>/<domain>/{images,masks}.")],
-    task: Annotated[str, option(DATA, "Such as chest.")],
+    task: Annotated[str, option(DATA, "Task, such as chest.")],
     source: Annotated[str, option(DATA, "The domain to train on, such as mcu.")],
-    out: Annotated[Path | None, option(RUN, "Folder; runs/<task>-<source> if not given.")] = None,
+    out: Annotated[Path | None, option(RUN, "Folder; by default runs/<task>-<source>.")] = None,
     masks: Annotated[str, option(DATA, "Folder of the masks, beside images.")] = "masks",
-    classes: Annotated[str, option(DATA, "Foreground classes, with commas.")] = "foreground",
+    classes: Annotated[
+        str, option(DATA, "Names of the foreground classes, separated by commas.")
+    ] = "foreground",
     preprocessing: o.Preprocessing,
     preset: Annotated[str, option(NET, "compact, compact3d, paper or reference.")] = "compact",
     recipe: Annotated[str, option(RECIPE, "paper, or fast for machines without a GPU.")] = "paper",
-    rate: Annotated[Real, option(RECIPE, "Learning rate; of one-cycle, its peak.")] = None,
+    rate: Annotated[Real, option(RECIPE, "Learning rate; the peak rate with one-cycle.")] = None,
     schedule: Annotated[Text, option(RECIPE, "constant or one-cycle.")] = None,
-    batch: Annotated[Whole, option(RECIPE, "Images a step.")] = None,
-    epochs: Annotated[Whole, option(RECIPE, "At most.")] = None,
+    batch: Annotated[Whole, option(RECIPE, "Images per step.")] = None,
+    epochs: Annotated[Whole, option(RECIPE, "Highest number of epochs.")] = None,
     steps: Annotated[Whole, option(RECIPE, "Length in steps instead of epochs.")] = None,
     patience: Annotated[
-        Whole, option(RECIPE, "Epochs without a better Dice, then stop; 0: never.")
+        Whole, option(RECIPE, "Stop after this many epochs without a better Dice; 0: never.")
     ] = None,
-    momentum: Annotated[Real, option(RECIPE, "Of BatchNorm.")] = None,
+    momentum: Annotated[Real, option(RECIPE, "Momentum of BatchNorm.")] = None,
     bce: Annotated[Real, option(RECIPE, "Weight of the cross-entropy.")] = None,
     dice: Annotated[Real, option(RECIPE, "Weight of the Dice loss.")] = None,
     validation: Annotated[Real, option(RECIPE, "Share of images held out.")] = None,
-    augment: Annotated[Text, option(RECIPE, "none, light or strong.")] = None,
-    seed: Annotated[int, option(RECIPE, "Of split, weights and order.")] = 0,
-    resume: Annotated[bool, option(RUN, "Go on with the run in --out.", "--resume")] = False,
-    overwrite: Annotated[bool, option(RUN, "Start over in --out.", "--overwrite")] = False,
+    augment: Annotated[Text, option(RECIPE, "Augmentation: none, light or strong.")] = None,
+    seed: Annotated[int, option(RECIPE, "Seed of split, weights and order of images.")] = 0,
+    resume: Annotated[bool, option(RUN, "Resume the run in --out.", "--resume")] = False,
+    overwrite: Annotated[
+        bool, option(RUN, "Start again in --out, replacing the run there.", "--overwrite")
+    ] = False,
     compiled: Annotated[bool, option(RUN, "Use torch.compile.", "--compile")] = False,
     device: o.Device = "auto",
     threads: o.Threads = None,
     save_every: Annotated[float, option(RUN, "Seconds between saved states.", min=0)] = 20,
-    note: Annotated[str, option(RUN, "Kept in the checkpoint, e.g. the licence.")] = "",
+    note: Annotated[
+        str, option(RUN, "Text to store in the checkpoint, such as the licence of the data.")
+    ] = "",
     as_json: o.AsJson = False,
 ) -> None:
     """Train a source model on one domain, by the recipe of the paper or a fast one."""

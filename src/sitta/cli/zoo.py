@@ -24,7 +24,7 @@ def zoo(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the trained models: what they find, what they know, and how well."""
+    """List the trained models: what they segment, their training domain and their Dice."""
     from sitta._util.names import unknown_name
     from sitta.models.zoo import entries
 

@@ -54,8 +54,8 @@ class Exported:
         takes = "any sides" if self.multiple == 1 else f"sides in multiples of {self.multiple}"
         return (
             f"{self.path}: {self.size / 1e6:.1f} MB, {self.nodes} nodes, takes {takes}\n"
-            f"the same as torch on onnxruntime: probabilities within {self.difference:.1g}, masks "
-            f"but for {self.pixels:.2g} of the pixels at {where}"
+            f"compared with torch at {where}: probabilities within {self.difference:.1g}, "
+            f"{100 * self.pixels:.2g} % of mask pixels differ"
         )
 
 

@@ -64,7 +64,7 @@ class RunFolder:
         if used and not (resume or overwrite):
             raise InvalidSetting(
                 f"{self.folder} holds a run already.",
-                fix="say --resume to go on with it, --overwrite to begin anew, or another --out",
+                fix="use --resume to continue it, --overwrite to start again, or another --out",
             )
         if overwrite:
             self.state.unlink(missing_ok=True)
@@ -81,7 +81,7 @@ class RunFolder:
 
     def _damaged(self, why: str) -> InvalidSetting:
         return InvalidSetting(
-            f"{self.state} is not the state of a run ({why}).", fix="say --overwrite to begin anew"
+            f"{self.state} is not the state of a run ({why}).", fix="use --overwrite to start again"
         )
 
     def check(self, state: Any, settings: Mapping[str, Any]) -> None:

@@ -78,7 +78,7 @@ def start_workers(
     if pending(results, left):
         raise SittaError(
             f"The workers ended early (exit codes {codes}); what they finished is kept.",
-            fix="run again to go on: with room on the disk, and fewer workers if memory was short",
+            fix="free space on the disk, or use fewer workers if memory was short, then run again",
         )
 
 
