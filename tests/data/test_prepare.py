@@ -337,6 +337,15 @@ def test_a_target_that_is_taken(source, target):
     assert notes.exists()
 
 
+def test_what_was_prepared_stays_if_nothing_can_take_its_place(source, target):
+    expected = official.chase(source)
+    prepare("chase", source, target)
+    for case in expected.values():
+        case.image.write_bytes(b"damaged")
+    assert not prepare("chase", source, target, overwrite=True).written
+    assert len(list((target / "retina/chase/images").iterdir())) == len(expected)
+
+
 def test_sources_that_are_none(source, target, tmp_path):
     with pytest.raises(InvalidSetting, match="There is no folder"):
         prepare("mcu", tmp_path / "nowhere", target)

@@ -55,7 +55,7 @@ def prepare(
     if source.resolve().is_relative_to(home.resolve()):
         raise InvalidSetting(f"{source} is where the result goes.", fix="give another target")
     kind, cases = _find(preparer, source, home)
-    _make_room(home, overwrite)
+    _require_room(home, overwrite)
     notes = [f"labels: {', '.join(p.what for p in kind)}"] if len(preparer.labels) > 1 else []
     report = Report(home.parent.name, home.name, [], [], notes)
     for case in progress(cases, len(cases)) if progress else cases:
@@ -64,6 +64,8 @@ def prepare(
         except (SittaError, OSError) as error:
             report.left_out.append((case.name, str(error)))
             continue
+        if not report.written:  # with nothing to put in its place, what was there stays
+            _remove(home)
         _write(preparer, home, case.name, image, masks)
         report.written.append(case.name)
         if absent := [part.what for part, paths in case.labels.items() if not paths]:
@@ -151,14 +153,20 @@ def _wrong_contents(
     )
 
 
-def _make_room(home: Path, overwrite: bool) -> None:
-    taken = [home / name for name in FOLDERS if (home / name).exists()]
-    if any(any(folder.iterdir()) for folder in taken) and not overwrite:
+def _require_room(home: Path, overwrite: bool) -> None:
+    if not overwrite and any(any(folder.iterdir()) for folder in _folders(home)):
         raise InvalidSetting(
             f"{home} is not empty.", fix="give another target, or overwrite what is there"
         )
-    for folder in taken:
+
+
+def _remove(home: Path) -> None:
+    for folder in _folders(home):
         shutil.rmtree(folder)
+
+
+def _folders(home: Path) -> list[Path]:
+    return [home / name for name in FOLDERS if (home / name).exists()]
 
 
 def _loaded(preparer: Preparer, case: Case) -> tuple[Image, Masks]:
