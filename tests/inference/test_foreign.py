@@ -262,6 +262,18 @@ def test_bench_measures_the_same_masks_without_training(masks, home, images, tmp
         assert rows["dice"].tolist() == pytest.approx(wanted, abs=1e-6), name
 
 
+def test_bench_tells_doubts_about_a_model(home, tmp_path, capfd):
+    (home / "less.toml").write_text(PROFILES["four"].replace('scale = "z-score"', ""))
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        f'data = "{home}/data"\n[tasks.phantom]\ndomains = ["birch"]\nsources = []\n'
+        "[members]\nlambdas = [1.0]\nstrategies = []\n"
+        f'[[models]]\nprofile = "{home}/less.toml"\ntask = "phantom"\nname = "four"\n'
+    )
+    run_bench(read_plan(plan), tmp_path / "results", workers=1)
+    assert "warning: four: Nothing says how images were scaled" in capfd.readouterr().err
+
+
 def dice(mask, truth, classes):
     """Mean over classes, of which the truth has the first; 1 where both are empty."""
     each = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -45,7 +46,8 @@ def evaluate(plan: Plan, job: Job, checkpoint: str, cells: Sequence[Cell], write
         loaded = load_model(plan.given_model(job.model).profile)
         model: Any = loaded.model
         samples, in_draw = images(plan, job, loaded.preprocess, len(loaded.classes) + 1)
-        first_contact(loaded, samples.images[:1].numpy(), loaded.profile.window)
+        for warning in first_contact(loaded, samples.images[:1].numpy(), loaded.profile.window):
+            _tell(f"warning: {job.model.source}: {warning}")
         classes = loaded.classes
     else:
         model = load(checkpoint)
@@ -55,6 +57,12 @@ def evaluate(plan: Plan, job: Job, checkpoint: str, cells: Sequence[Cell], write
     for group in by_pass(plan, cells):
         for cell, rows in _of_group(plan, group, model, run):
             write(cell, _table(plan, cell, rows))
+
+
+@cache
+def _tell(text: str) -> None:
+    """Say it to whoever started the benchmark, once in each worker."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _of_group(
