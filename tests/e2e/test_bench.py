@@ -24,7 +24,7 @@ from tests.shell import FORKED, _run, sitta_command
         (("bench", "run", "plan.toml", "--out", "out", "--repeat", "2"), "Allowed: 0 to 1"),
         (("bench", "plan", "plan.toml", "--task", "chest"), "Allowed: phantom"),
         (("bench", "status", "nowhere"), "holds no benchmark"),
-        (("bench", "table", "nowhere"), "not a table of results"),
+        (("bench", "table", "nowhere"), "There is no file or folder 'nowhere'"),
         (("bench", "table", "nowhere", "--json", "--out", "out"), "--json writes no files"),
         (("bench", "run", "none.toml", "--out", "out"), "No such file"),
     ],

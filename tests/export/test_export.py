@@ -246,7 +246,7 @@ def test_the_file_tells_what_it_holds(ours):
     assert "rho" not in told["settings"]
     assert told["card"] == {"note": "mine"}
     assert done.compared == ((1, 1, 16, 18), (2, 1, 15, 15))
-    assert re.search(r"any sides\n.*within .* at 1x1x16x18", str(done))
+    assert re.search(r"any sides\n.* at 1x1x16x18, .* within ", str(done))
 
 
 def test_a_graph_that_cannot_be_run_is_told_in_words(ours, tmp_path):

@@ -273,7 +273,7 @@ def test_names_are_text_and_too_large_files_are_not_sent(opened, files):
 def test_two_files_of_one_name_are_two_images(opened, files):
     tab = opened()
     tab.set_input_files("#files", [files["rowan"], files["folder"] / files["rowan"].name])
-    settled(tab)
+    settled(tab, 2)
     until(tab, "() => document.querySelectorAll('.item:not(.failed)').length", 2)
     assert tab.inner_text("#count").startswith("2 images")
 

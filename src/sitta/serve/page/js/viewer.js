@@ -68,7 +68,7 @@ export class Viewer {
       await Promise.all(this.#missing(results, wanted, slice));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      this.gone(entry, error.failure);
+      if (turn === this.turn) this.gone(entry, error.failure); // else of a result that is made again by now
       return;
     }
     if (turn !== this.turn) return; // something else is wanted by now, and is on its way
