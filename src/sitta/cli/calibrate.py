@@ -46,7 +46,7 @@ def calibrate(
     from sitta._util.files import require_free
     from sitta._util.threads import use_threads
     from sitta.calibration.run import calibrate_folder, first_of
-    from sitta.errors import InvalidSetting, UnsupportedModel
+    from sitta.errors import UnsupportedModel
     from sitta.inference.backends.onnx import Graph
     from sitta.inference.checkup import about_scale
     from sitta.inference.contact import first_contact, require_scale
@@ -58,19 +58,9 @@ def calibrate(
     require_free(calibration_path(out), overwrite, inputs)
     use_threads(threads)
     if model.startswith("nnunet:"):
-        if masks is not None:
-            raise InvalidSetting(
-                "--masks cannot be used with an nnU-Net model.",
-                fix="leave them out: its own predictions serve as the reference",
-            )
-        if out.suffix != ".json":
-            raise InvalidSetting(
-                "The calibration of an nnU-Net is a file of its own.",
-                allowed="a .json file",
-                got=str(out),
-                fix="-o fold_0.json",
-            )
-        _nnunet(model, images, out, o.comma_separated(folds or ""), trust_checkpoint, as_json)
+        _require_own_references(masks, out)
+        chosen = o.comma_separated(folds or "")
+        _nnunet(model, images, out, chosen, trust_checkpoint, as_json)
         return
     profile = replace(find_profile(model, weights), calibration=None)  # one of other weights
     require_free(out, overwrite, _files(profile))
@@ -112,6 +102,24 @@ def calibrate(
     if made.inputs is not None and made.inputs.image is None:
         say(_unkept(made))
     say(f"{out}: use it wherever a model is asked for, such as sitta predict {out} scans/ -o out")
+
+
+def _require_own_references(masks: Path | None, out: Path) -> None:
+    """An nnU-Net is compared with its own predictions, and has no profile to write."""
+    from sitta.errors import InvalidSetting
+
+    if masks is not None:
+        raise InvalidSetting(
+            "--masks cannot be used with an nnU-Net model.",
+            fix="leave them out: its own predictions serve as the reference",
+        )
+    if out.suffix != ".json":
+        raise InvalidSetting(
+            "The calibration of an nnU-Net is a file of its own.",
+            allowed="a .json file",
+            got=str(out),
+            fix="-o fold_0.json",
+        )
 
 
 def _nnunet(
