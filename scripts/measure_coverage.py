@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SHOWN = ROOT / "docs" / "coverage.json"
+REPORT = ROOT / "coverage-report.json"
 LEAST = 95  # percent of the lines of src
 
 
@@ -45,9 +46,10 @@ def main() -> int:
     run("erase")
     failed = run("run", "-m", "pytest", *sys.argv[1:])
     run("combine", "--quiet")
-    run("json", "--quiet", "-o", ".coverage.json")
+    run("json", "--quiet", "-o", str(REPORT))
     run("report", "--skip-covered", "--sort=miss")
-    report = json.loads((ROOT / ".coverage.json").read_text("utf-8"))
+    report = json.loads(REPORT.read_text("utf-8"))
+    REPORT.unlink()
     found = summary(report, date.today().isoformat())
     print(f"coverage: {found['percent']} % of {found['lines']} lines; the least is {LEAST} %")
     if failed:
