@@ -48,7 +48,7 @@ def test_a_reader_finds_the_way_and_no_other_server_is_asked(site, chromium):
     with served(site) as home:
         context = chromium.new_context(viewport={"width": 1280, "height": 900})
         tab, asked, errors = context.new_page(), [], []
-        tab.set_default_timeout(20_000)
+        tab.set_default_timeout(120_000)
         tab.on("request", lambda request: asked.append(request.url))
         tab.on("response", lambda answer: answer.status < 400 or errors.append(answer.url))
         tab.on("pageerror", lambda error: errors.append(str(error)))
@@ -90,13 +90,14 @@ def walk(tab):
     assert all(pictures.evaluate_all("images => images.map(i => i.alt.length > 20)"))
     sidebar.get_by_role("link", name="Public names", exact=True).click()
     tab.locator("article").get_by_role("link", name="Methods", exact=True).click()
-    assert tab.locator("#sitta\\.InTEnt").is_visible()
+    tab.locator("#sitta\\.InTEnt").wait_for()  # fails if it never shows
     before = background(tab)
     tab.locator(".content-icon-container .theme-toggle").first.click()  # from light, as asked
     assert {before, background(tab)} == {"rgb(255, 255, 255)", "rgb(19, 20, 22)"}
     sidebar.get_by_role("link", name="All versions").click()
     tab.get_by_role("link", name=f"Sitta {sitta.__version__}").click()
-    assert tab.locator("article h1").count() == 1
+    tab.wait_for_url(f"**/{sitta.__version__}/docs/index.html")
+    tab.locator("article h1").wait_for()
 
 
 def assert_readable(tab):
