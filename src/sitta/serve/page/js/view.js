@@ -121,7 +121,7 @@ export class Pane {
     ruler(pen, scene, at, this.box);
   }
 
-  /** A mask that is being drawn: as much of it as the pane can show, for each stroke draws it anew. */
+  /** The mask being drawn, at the resolution of the pane: every stroke redraws it. */
   #draft(pen, scene, look, at) {
     const { draft, step = 1 } = scene;
     const own = { ...at, sx: at.sx / step, sy: at.sy / step }; // of the file's own pixels
