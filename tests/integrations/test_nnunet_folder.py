@@ -6,7 +6,8 @@ import pytest
 
 from sitta.errors import InvalidSetting, SittaError, UnsupportedModel
 from sitta.inference import Request
-from sitta.integrations.nnunet_run import Cases, TrainedFolder, predict_folder
+from sitta.integrations.nnunet_folder import TrainedFolder
+from sitta.integrations.nnunet_run import Cases, predict_folder
 
 DATASET = {"labels": {"background": 0, "organ": 1}, "file_ending": ".nii.gz"}
 
