@@ -160,11 +160,13 @@ def page(found: dict[str, Any]) -> list[str]:
         "# Page",
         "",
         f"Written by `python benchmarks/page.py`: {found['cores']} cores, torch {found['torch']}, "
-        f"chromium {found['chromium']}, `sitta serve {found['model']}`, a phantom film of "
-        f"{side}x{side} pixels and a phantom volume of {found['slices']} such slices, "
-        f"{len(found['film']['drops'])} drops of each on a page loaded anew, after the first. "
-        "Seconds from the drop to the first frame after it is drawn. The goals for the first "
-        f"outline are {goals['film']:g} s for the film and {goals['volume']:g} s for the volume.",
+        f"chromium {found['chromium']}, `sitta serve {found['model']}`.",
+        "",
+        f"The film is a phantom of {side}x{side} pixels; the volume has {found['slices']} slices "
+        f"of this size. After the first drop, each is dropped {len(found['film']['drops'])} times "
+        "on a freshly loaded page. Times are seconds from the drop to the first frame that shows "
+        f"it. The goals for the first outline are {goals['film']:g} s (film) and "
+        f"{goals['volume']:g} s (volume).",
         "",
         "| | | first | median | least | most |",
         "|---|---|---:|---:|---:|---:|",
